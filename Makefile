@@ -1,0 +1,44 @@
+# `make demo` and `make test` set everything up by themselves; the other goals too.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
+RUN := $(BIN)/evolvent
+
+.PHONY: demo test test-all lint bench docs clean help
+
+help:
+	@echo "make demo      install, train two networks on real digits, write a report (under 6 minutes)"
+	@echo "make test      install, ruff, pyright, pytest (under 12 minutes)"
+	@echo "make test-all  the same with the slow tests"
+	@echo "make bench     measure and store benchmarks/results"
+	@echo "make docs      build the documentation into docs/_build/html"
+	@echo "make clean     remove what was built, and the environment"
+
+$(VENV)/installed-%: pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(PIP) torch==$$(sed -n 's/^torch==//p' constraints.txt)
+	$(PIP) -e '.[$*]'
+	@touch $@
+
+demo: $(VENV)/installed-demo
+	$(RUN) run demo --resume
+
+lint: $(VENV)/installed-dev
+	$(BIN)/ruff check src tests examples benchmarks
+	$(BIN)/pyright
+
+test: lint
+	$(BIN)/pytest -n 2 -m "not slow"
+
+test-all: lint
+	$(BIN)/pytest -n 2
+
+bench: $(VENV)/installed-dev
+	$(BIN)/python benchmarks/engine.py
+
+docs: $(VENV)/installed-docs $(VENV)/installed-demo
+	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html
+
+clean:
+	rm -rf $(VENV) docs/_build docs/gallery docs/sg_execution_times.rst .pytest_cache .ruff_cache .hypothesis

@@ -1,0 +1,46 @@
+"""Deep networks as evolution equations.
+
+>>> import evolvent as ev
+>>> model = ev.create_model("hamiltonian74", num_classes=10)
+>>> sum(p.numel() for p in model.parameters())
+504938
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from evolvent._core.lazy import attach
+
+if TYPE_CHECKING:
+    from evolvent import dynamics, errors, gradients, integrators, networks, operators
+    from evolvent.evolution import Evolution, evolutions, set_gradient
+    from evolvent.networks import create_model, list_models, load, save
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Evolution",
+    "__version__",
+    "create_model",
+    "dynamics",
+    "errors",
+    "evolutions",
+    "gradients",
+    "integrators",
+    "list_models",
+    "load",
+    "networks",
+    "operators",
+    "save",
+    "set_gradient",
+]
+
+__getattr__, __dir__ = attach(
+    __name__,
+    modules=["dynamics", "errors", "gradients", "integrators", "networks", "operators", "data", "testing"],
+    names={
+        "evolvent.evolution": ["Evolution", "evolutions", "set_gradient"],
+        "evolvent.networks": ["create_model", "list_models", "load", "save"],
+    },
+)

@@ -1,0 +1,1 @@
+"""What every room stands on: errors, names, whole files, placed random numbers, checked configuration."""

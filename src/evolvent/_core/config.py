@@ -1,0 +1,53 @@
+"""Base of all configuration: declared fields, checked types, unknown keys answered with the nearest known one."""
+
+from __future__ import annotations
+
+from typing import Any, Self, get_args
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from evolvent._core.errors import ConfigError, UnknownNameError
+
+
+class Config(BaseModel):
+    """A frozen pydantic model that refuses unknown keys."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
+
+    @classmethod
+    def read(cls, values: dict[str, Any], source: str) -> Self:
+        """Validate ``values``; the first fault becomes one line that names ``source`` and the key."""
+        try:
+            return cls.model_validate(values)
+        except ValidationError as error:
+            raise _first_fault(cls, error, source) from None
+
+
+def _first_fault(model: type[BaseModel], error: ValidationError, source: str) -> Exception:
+    fault = error.errors()[0]
+    where = ".".join(str(part) for part in fault["loc"])
+    if fault["type"] == "extra_forbidden":
+        *path, key = fault["loc"]
+        known = _fields(model, path)
+        return UnknownNameError(f"key in {source}", where, [".".join([*map(str, path), k]) for k in known],
+                                f"Known here: {', '.join(sorted(known))}.")
+    if fault["type"] == "missing":
+        return ConfigError(f"{source}: the key {where!r} is missing.")
+    return ConfigError(f"{source}: {where}: {fault['msg'].lower()}, got {fault['input']!r}.")
+
+
+def _fields(model: type[BaseModel], path: list[Any]) -> list[str]:
+    """Names of the fields at a path of nested configuration models."""
+    for step in path:
+        field = model.model_fields.get(str(step))
+        nested = _nested_models(field.annotation) if field else []
+        if not nested:
+            return []
+        model = nested[0]
+    return list(model.model_fields)
+
+
+def _nested_models(annotation: Any) -> list[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    return [model for argument in get_args(annotation) for model in _nested_models(argument)]

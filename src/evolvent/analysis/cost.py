@@ -1,0 +1,72 @@
+"""What a network costs: parameters, multiply-adds, and the activation memory its gradient strategy keeps."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.graph import saved_tensors_hooks
+from torch.utils.flop_counter import FlopCounterMode
+
+
+def count_parameters(model: nn.Module) -> int:
+    """Number of trainable parameters.
+
+    >>> count_parameters(nn.Linear(3, 2))
+    8
+    """
+    return sum(p.numel() for p in model.parameters() if p.requires_grad)
+
+
+def count_multiply_adds(model: nn.Module, image: Tensor) -> int:
+    """Multiply-adds of one forward pass: those of convolutions and matrix products, which are nearly all.
+
+    Args:
+        model: a network; neither its state nor the random numbers are touched.
+        image: (C, H, W), only the shape counts.
+
+    >>> count_multiply_adds(nn.Conv2d(2, 4, 3, padding=1), torch.zeros(2, 8, 8)) == 4 * 2 * 9 * 64
+    True
+    """
+    counter = FlopCounterMode(display=False)
+    with counter, torch.no_grad():
+        _undisturbed(model, lambda twin: twin.eval()(image[None]))
+    return counter.get_total_flops() // 2
+
+
+def activation_bytes(model: nn.Module, images: Tensor) -> int:
+    """Bytes that autograd keeps between the forward and the backward pass of ``images``.
+
+    Counted by hooks on what is saved in a dry run, each storage once and parameters not at all; so the figure is that
+    of the gradient strategies the model has at the moment.
+
+    Args:
+        images: (B, C, H, W) with B >= 2, as batch normalisation needs.
+
+    >>> activation_bytes(nn.Sequential(nn.Linear(4, 4), nn.Sigmoid()), torch.zeros(8, 4))
+    256
+    """
+    kept: dict[int, int] = {}
+
+    def run(twin: nn.Module) -> None:
+        owned = {t.untyped_storage().data_ptr() for t in (*twin.parameters(), *twin.buffers())}
+
+        def keep(tensor: Tensor) -> Tensor:
+            storage = tensor.untyped_storage()
+            if storage.data_ptr() not in owned:
+                kept[storage.data_ptr()] = storage.nbytes()
+            return tensor
+
+        with saved_tensors_hooks(keep, lambda tensor: tensor):
+            twin.train()(images)
+
+    _undisturbed(model, run)
+    return sum(kept.values())
+
+
+def _undisturbed(model: nn.Module, action: Callable[[nn.Module], object]) -> None:
+    """Act on a copy of the model and leave the random numbers as they were."""
+    with torch.random.fork_rng(devices=[]):
+        action(copy.deepcopy(model))

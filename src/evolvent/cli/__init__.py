@@ -1,0 +1,38 @@
+"""The command line. Commands are thin, and import torch only when they need it."""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from evolvent._core.errors import EvolventError
+from evolvent.cli import data, listing, look, run
+
+app = typer.Typer(
+    name="evolvent",
+    help="Deep networks as evolution equations: train, compare and look at them.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("run")(run.run)
+app.command("recipes")(listing.recipes)
+app.command("models")(listing.models)
+app.command("evaluate")(look.evaluate)
+app.command("report")(look.report)
+app.command("cite")(listing.cite)
+app.add_typer(data.app, name="data")
+
+
+def main() -> None:
+    """Entry point: an error that the user can act on is one line and exit code 2; a bug keeps its traceback."""
+    try:
+        app()
+    except EvolventError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        print("interrupted; what was finished is kept, and `evolvent run ... --resume` goes on.", file=sys.stderr)
+        sys.exit(130)

@@ -1,0 +1,5 @@
+"""``python -m evolvent.cli``."""
+
+from evolvent.cli import main
+
+main()

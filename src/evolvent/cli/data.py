@@ -1,0 +1,71 @@
+"""``evolvent data list | check | fetch``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(help="List, check and fetch data sets.", no_args_is_help=True)
+
+Folder = Annotated[Path | None, typer.Option("--data", help="Folder with data sets; else EVOLVENT_DATA.")]
+
+
+@app.command("list")
+def list_sets(data: Folder = None) -> None:
+    """List all data sets and where each is found."""
+    from evolvent.cli.display import show_table
+    from evolvent.data import describe, list_datasets, locate
+    from evolvent.errors import DataError
+
+    rows = []
+    for name in list_datasets():
+        entry = describe(name)
+        try:
+            place = locate(name, data).words
+        except DataError:
+            place = f"not here; {entry.advice[0].lower()}{entry.advice[1:]}"
+        size = "x".join(map(str, entry.shape))
+        rows.append([name, entry.title, size, f"{entry.train_count:,} / {entry.test_count:,}", place])
+    show_table(["name", "what it is", "image", "train / test", "where"], rows)
+
+
+@app.command("check")
+def check_set(name: Annotated[str, typer.Argument(help="Name of a data set.")], data: Folder = None) -> None:
+    """Read a data set whole and compare its files with the published checksums."""
+    from evolvent.cli.display import show_table, working
+    from evolvent.data import check
+    from evolvent.errors import DataError
+
+    with working(f"reading {name}"):
+        found = check(name, data)
+    published = {True: "as published", False: "differs from the published", None: "none published"}
+    rows = [[f.path.name, f"{f.size:,}", f.sha256, f.fault or published[f.published]] for f in found.files]
+    show_table(["file", "bytes", "sha256", "checksum"], rows, title=f"{found.name}: {found.source}")
+    for title, part in (("train", found.train), ("test", found.test)):
+        if part is not None:
+            mean, std = (", ".join(f"{v:.4f}" for v in values) for values in (part.mean, part.std))
+            rows = [[label, f"{number:,}"] for label, number in part.per_class[:20]]
+            show_table(["class", "images"], rows, title=f"{title}: {part.count:,} images, mean {mean}, deviation {std}")
+    if not found.ok:
+        raise DataError(found.fault)
+    print(f"{name} is whole.")
+
+
+@app.command("fetch")
+def fetch_set(
+    name: Annotated[str, typer.Argument(help="Name of a data set.")],
+    out: Annotated[Path | None, typer.Option(help="Folder to put it in; else the user's cache.")] = None,
+) -> None:
+    """Download a data set from its own home, with its checksum checked."""
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+    from evolvent.cli.display import console
+    from evolvent.data import fetch
+
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console) as bars:
+        bar = bars.add_task(name, total=None)
+        folder = fetch(name, out, lambda file, done, total: bars.update(bar, description=file, completed=done, total=total))
+    print(f"{name} lies in {folder}.")

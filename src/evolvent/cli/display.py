@@ -1,0 +1,117 @@
+"""What the terminal shows: tables, and one progress line per training."""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn
+from rich.table import Table
+
+from evolvent.experiments.observer import Observer
+from evolvent.experiments.observer import Progress as Standing
+from evolvent.experiments.recipe import Cell, Recipe
+from evolvent.experiments.record import Cost, Result
+from evolvent.report.numbers import count, duration, memory, percent, short
+from evolvent.report.summary import summary_rows
+
+console = Console(highlight=False)
+
+
+def show_table(columns: Sequence[str], rows: Sequence[Sequence[str]], title: str | None = None) -> None:
+    """Print a table; columns of numbers are aligned at the right."""
+    table = Table(*columns, title=title, title_justify="left", header_style="bold")
+    for position, column in enumerate(table.columns):
+        if rows and all(row[position][:1].isdigit() or row[position] == "–" for row in rows):
+            column.justify = "right"
+    for row in rows:
+        table.add_row(*row)
+    console.print(table)
+
+
+@contextmanager
+def working(what: str) -> Iterator[None]:
+    """A moving sign while something takes its time."""
+    with console.status(what):
+        yield
+
+
+def quiet_lightning() -> None:
+    """Lightning's hints about hardware and workers say nothing that a user of recipes could act on."""
+    for name in ("lightning.pytorch", "lightning.fabric", "lightning"):
+        logging.getLogger(name).setLevel(logging.ERROR)
+    warnings.filterwarnings("ignore", module="lightning")
+
+
+class TerminalObserver(Observer):
+    """A table of costs first, then one line per training: a bar on a terminal, a line per epoch in a log."""
+
+    def __init__(self, recipe: Recipe) -> None:
+        self.recipe = recipe
+        self._bars = Progress(
+            SpinnerColumn(finished_text="✓"),
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=24),
+            TextColumn("{task.fields[standing]}"),
+            console=console,
+        )
+        self._bar: TaskID | None = None
+        self._epoch = 0
+
+    def grid_starts(self, cells: list[Cell], costs: dict[str, Cost], source: str) -> None:
+        console.print(f"[bold]{self.recipe.title}[/bold]\ndata: {source}")
+        columns = ["network", "parameters", "multiply-adds", "activations", "batch", "gradient", "device"]
+        rows = [
+            [v, count(c.parameters), short(c.multiply_adds), memory(c.activation_bytes), str(c.batch_size), c.gradient, c.device]
+            for v, c in costs.items()
+        ]
+        show_table(columns, rows)
+
+    def cell_skipped(self, cell: Cell, folder: Path, result: Result) -> None:
+        console.print(f"✓ {cell.label}: finished before, test accuracy {percent(result.accuracy)}")
+
+    def cell_starts(self, cell: Cell, folder: Path, resumed: bool) -> None:
+        self._epoch = 0
+        if resumed:
+            console.print(f"{cell.label}: going on from the last checkpoint")
+        if console.is_terminal:
+            self._bars.start()
+            self._bar = self._bars.add_task(cell.label, standing="starting")
+
+    def cell_progresses(self, cell: Cell, progress: Standing) -> None:
+        text = (
+            f"epoch {progress.epoch}/{progress.epochs}  loss {progress.loss:.3f}  acc {percent(progress.accuracy)}  "
+            f"{progress.images_per_second:,.0f} img/s  {duration(progress.seconds_left)} left"
+        )
+        if self._bar is not None:
+            self._bars.update(self._bar, completed=progress.step, total=progress.steps, standing=text)
+        elif progress.epoch != self._epoch:
+            self._epoch = progress.epoch
+            console.print(f"{cell.label}: {text}", soft_wrap=True)
+
+    def cell_ends(self, cell: Cell, folder: Path, result: Result) -> None:
+        text = f"test accuracy {percent(result.accuracy)}  {duration(result.seconds)}  {result.images_per_second:,.0f} img/s"
+        if self._bar is not None:
+            self._bars.update(self._bar, completed=result.steps, total=result.steps, standing=text)
+            self._bars.stop()
+            self._bar = None
+        else:
+            console.print(f"✓ {cell.label}: {text}", soft_wrap=True)
+
+
+def show_summary(folder: Path, report: Path) -> None:
+    """The grid's table, and where the report lies."""
+    columns = ["network", "accuracy (median)", "mean", "std", "seeds", "parameters", "time each"]
+    rows = []
+    for row in summary_rows(folder):
+        if row.accuracy is None or row.cost is None or row.seconds is None:
+            continue
+        std = "–" if row.accuracy.std is None else percent(row.accuracy.std)
+        figures = [percent(row.accuracy.median), percent(row.accuracy.mean), std]
+        rows.append([row.variant, *figures, str(row.n), count(row.cost.parameters), duration(row.seconds.median)])
+    show_table(columns, rows)
+    console.print(f"report: {report}", soft_wrap=True)

@@ -1,0 +1,53 @@
+"""``evolvent recipes``, ``models`` and ``cite``."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+
+def recipes() -> None:
+    """List the recipes: one for each table or figure."""
+    from evolvent.cli.display import show_table
+    from evolvent.experiments.catalogue import load_recipe, recipe_names
+
+    found = [load_recipe(name) for name in recipe_names()]
+    rows = [
+        [r.name, r.title, r.data.name, f"{len(r.cells())}", f"{r.minutes:g} min" if r.minutes else "–"] for r in found
+    ]
+    show_table(["recipe", "what it shows", "data", "trainings", "on two cores"], rows)
+
+
+def models(pattern: Annotated[str, typer.Argument(help="Shell pattern, e.g. 'resnet*'.")] = "*") -> None:
+    """List the networks."""
+    from evolvent._core.errors import UnknownNameError
+    from evolvent.analysis import count_parameters
+    from evolvent.cli.display import show_table
+    from evolvent.networks import create_model, list_models, model_entry
+
+    names = list_models(pattern)
+    if not names:
+        raise UnknownNameError("network", pattern, list_models(), "`evolvent models` lists all of them.")
+    entries = [model_entry(name) for name in names]
+    rows = [
+        [e.name, f"{count_parameters(create_model(e.name)):,}", e.summary, ", ".join(e.papers), e.recipe] for e in entries
+    ]
+    show_table(["network", "parameters", "what it is", "papers", "recipe"], rows)
+
+
+def cite(name: Annotated[str, typer.Argument(help="A network, a recipe or a paper's key.")]) -> None:
+    """Print the papers behind a network or recipe as BibTeX."""
+    from evolvent._core.errors import UnknownNameError
+    from evolvent.experiments.catalogue import load_recipe, recipe_names
+    from evolvent.networks import PAPERS, list_models, model_entry
+
+    if name in list_models():
+        keys = model_entry(name).papers
+    elif name in recipe_names():
+        keys = tuple(load_recipe(name).papers)
+    elif name in PAPERS:
+        keys = (name,)
+    else:
+        raise UnknownNameError("network, recipe or paper", name, [*list_models(), *recipe_names(), *PAPERS])
+    print("\n\n".join(PAPERS.get(key) for key in keys))

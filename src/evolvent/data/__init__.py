@@ -1,0 +1,43 @@
+"""Data sets by name, batches in a placed random order, augmentation, splits.
+
+>>> from evolvent import data
+>>> digits = data.load("digits")
+>>> len(digits.train), digits.classes[:3]
+(1437, ('0', '1', '2'))
+"""
+
+from evolvent.data.augment import Preprocess, per_pixel_mean, random_crop, random_flip
+from evolvent.data.catalogue import CatalogueEntry, describe, list_datasets
+from evolvent.data.check import CheckReport, FileReport, PartReport, check
+from evolvent.data.download import Progress
+from evolvent.data.fetch import fetch
+from evolvent.data.image_set import ImageData, ImageSet
+from evolvent.data.load import load
+from evolvent.data.loader import Batch, BatchLoader
+from evolvent.data.locate import Location, cache_folder, locate
+from evolvent.data.splits import split
+
+__all__ = [
+    "Batch",
+    "BatchLoader",
+    "CatalogueEntry",
+    "CheckReport",
+    "FileReport",
+    "ImageData",
+    "ImageSet",
+    "Location",
+    "PartReport",
+    "Preprocess",
+    "Progress",
+    "cache_folder",
+    "check",
+    "describe",
+    "fetch",
+    "list_datasets",
+    "load",
+    "locate",
+    "per_pixel_mean",
+    "random_crop",
+    "random_flip",
+    "split",
+]

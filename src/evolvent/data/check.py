@@ -1,0 +1,117 @@
+"""A report on the files and the content of a data set, for ``evolvent data check``."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from evolvent._core import files
+from evolvent._core.errors import DataError
+from evolvent.data.catalogue import CatalogueEntry
+from evolvent.data.formats.arrays import reading
+from evolvent.data.formats.idx import open_maybe_gzip
+from evolvent.data.image_set import ImageSet
+from evolvent.data.load import read
+from evolvent.data.locate import Location, locate
+
+
+@dataclass(frozen=True)
+class FileReport:
+    """One file (or folder of files): ``published`` is true if it has the published checksum, None if none is known."""
+
+    path: Path
+    size: int
+    sha256: str
+    published: bool | None
+    fault: str
+
+    @property
+    def ok(self) -> bool:
+        return not self.fault
+
+
+@dataclass(frozen=True)
+class PartReport:
+    """Training or test images: counts per class, and mean and deviation per channel in units of 255."""
+
+    count: int
+    per_class: tuple[tuple[str, int], ...]
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class CheckReport:
+    """What was found; ``fault`` is empty if the set could be read and every published checksum fits."""
+
+    name: str
+    source: str
+    files: tuple[FileReport, ...]
+    train: PartReport | None
+    test: PartReport | None
+    fault: str
+
+    @property
+    def ok(self) -> bool:
+        return not self.fault
+
+
+def check(name: str, folder: str | os.PathLike[str] | None = None) -> CheckReport:
+    """Look at every file of a set and read it; a set that is not there is a :class:`DataError`."""
+    location = locate(name, folder)
+    reports = tuple(_file_report(location.entry, path) for path in location.files)
+    fault = next((f"{report.path}: {report.fault}" for report in reports if report.fault), "")
+    try:
+        data = read(location)
+    except DataError as error:
+        return CheckReport(name, _place(location), reports, None, None, str(error))
+    return CheckReport(name, data.source, reports, _part_report(data.train), _part_report(data.test), fault)
+
+
+def _place(location: Location) -> str:
+    return f"{location.match.layout.title} in {location.match.folder}"
+
+
+def _file_report(entry: CatalogueEntry, path: Path) -> FileReport:
+    if path.is_dir():
+        size = sum(inner.stat().st_size for inner in path.rglob("*") if inner.is_file())
+        return FileReport(path, size, "", None, "")
+    checksum = dict(entry.checksums).get(path.name.removesuffix(".gz"), "")
+    fault = _content_fault(path, checksum) if checksum else ""
+    return FileReport(path, path.stat().st_size, files.sha256(path), not fault if checksum else None, fault)
+
+
+def _content_fault(path: Path, checksum: str) -> str:
+    """Compare the content, uncompressed if gzipped, with the published checksum."""
+    algorithm, expected = checksum.split(":")
+    digest = hashlib.new(algorithm, usedforsecurity=False)
+    try:
+        with reading(path), open_maybe_gzip(path) as file:
+            while block := file.read(1 << 20):
+                digest.update(block)
+    except DataError as error:
+        return str(error)
+    found = digest.hexdigest()
+    return "" if found == expected else f"{algorithm} {expected} is published, found {found}"
+
+
+def _part_report(part: ImageSet) -> PartReport:
+    mean, std = _moments(part)
+    return PartReport(len(part), tuple(zip(part.classes, part.class_counts(), strict=True)), mean, std)
+
+
+def _moments(part: ImageSet) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Mean and standard deviation per channel, from the histogram of the bytes, hence exact."""
+    values = torch.arange(256, dtype=torch.float64) / 255
+    means, deviations = [], []
+    for channel in part.images.unbind(1):
+        weights = torch.bincount(channel.flatten(), minlength=256).double()
+        weights /= weights.sum()
+        mean = (weights * values).sum()
+        means.append(float(mean))
+        deviations.append(float((weights * (values - mean) ** 2).sum().sqrt()))
+    return tuple(means), tuple(deviations)

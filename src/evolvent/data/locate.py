@@ -1,0 +1,123 @@
+"""Where a data set lies: the folder given, what an installed package ships, the cache of downloads, in this order."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from evolvent._core.errors import DataError
+from evolvent.data.catalogue import CatalogueEntry, Shipped, describe
+from evolvent.data.layout import Match
+
+FOLDER_VARIABLE = "EVOLVENT_DATA"
+CACHE_VARIABLE = "EVOLVENT_CACHE"
+
+
+@dataclass(frozen=True)
+class Location:
+    """The files of a set; ``origin`` says how they were found."""
+
+    entry: CatalogueEntry
+    match: Match
+    origin: str
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        return self.match.files
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Folders that are searched together."""
+
+    origin: str
+    roots: tuple[Path, ...]
+
+
+def locate(name: str, folder: str | os.PathLike[str] | None = None) -> Location:
+    """Find the files of a set; nothing is downloaded.
+
+    Args:
+        name: of the set.
+        folder: holds the set or a folder named after it; by default what ``EVOLVENT_DATA`` says.
+
+    Raises:
+        DataError: what was looked for, where, and how to get it.
+    """
+    entry = describe(name)
+    places = _places(entry, folder)
+    for place in places:
+        match = _best_match(entry, place)
+        if match and match.complete:
+            return Location(entry, match, place.origin)
+        if match:
+            missing = ", no ".join(match.missing)
+            raise DataError(f"{name} is incomplete: {match.folder} has no {missing}. {entry.advice}")
+    raise DataError(_not_found(entry, places))
+
+
+def cache_folder() -> Path:
+    """Where downloads are kept: ``EVOLVENT_CACHE``, else ``evolvent`` in the platform's cache folder."""
+    if os.environ.get(CACHE_VARIABLE):
+        return Path(os.environ[CACHE_VARIABLE]).expanduser()
+    if sys.platform == "darwin":
+        base = Path.home() / "Library" / "Caches"
+    elif sys.platform == "win32":
+        base = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
+    else:
+        base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return base / "evolvent"
+
+
+def _places(entry: CatalogueEntry, folder: str | os.PathLike[str] | None) -> list[_Place]:
+    places = []
+    given = folder or os.environ.get(FOLDER_VARIABLE)
+    if given:
+        root = Path(given).expanduser()
+        if folder and not root.is_dir():
+            raise DataError(f"the data folder {root} is not there; give a folder that exists, or none.")
+        places.append(_Place(str(root), _roots(root, entry.name)))
+    places += [_Place(shipped.title, _shipped_roots(shipped)) for shipped in entry.shipped]
+    return [*places, _Place("cache", _roots(cache_folder(), entry.name))]
+
+
+def _roots(folder: Path, name: str) -> tuple[Path, ...]:
+    """The folder and those in it that are named after the set, whatever the case and - or _ or neither."""
+    wanted = _plain(name)
+    inside = sorted(folder.iterdir()) if folder.is_dir() else []
+    return (*(path for path in inside if _is_named(path, wanted)), folder)
+
+
+def _is_named(path: Path, wanted: str) -> bool:
+    """A size may follow: ``tiny_imagenet32`` is named after tiny-imagenet, but ``cifar100`` not after cifar10."""
+    plain = _plain(path.name)
+    return path.is_dir() and (plain == wanted or (plain.rstrip("0123456789") == wanted and not wanted[-1].isdigit()))
+
+
+def _plain(name: str) -> str:
+    return name.lower().replace("-", "").replace("_", "")
+
+
+def _shipped_roots(shipped: Shipped) -> tuple[Path, ...]:
+    if not shipped.package:
+        return (Path(shipped.folder),)
+    spec = importlib.util.find_spec(shipped.package)  # finds the folder without importing the package
+    locations = spec.submodule_search_locations if spec else None
+    return tuple(Path(location) / shipped.folder for location in locations or ())
+
+
+def _best_match(entry: CatalogueEntry, place: _Place) -> Match | None:
+    """A complete match if there is one, else the most complete."""
+    matches = [match for root in place.roots for layout in entry.layouts if (match := layout.find(root))]
+    return max(matches, key=lambda match: (match.complete, len(match.files)), default=None)
+
+
+def _not_found(entry: CatalogueEntry, places: list[_Place]) -> str:
+    wanted = " or ".join(layout.wanted for layout in entry.layouts)
+    searched = [str(root) for place in places for root in place.roots[-1:]]
+    uninstalled = [place.origin for place in places if not place.roots]
+    absent = f" ({', '.join(uninstalled)} not installed)" if uninstalled else ""
+    return f"{entry.name} was not found: no {wanted} in {', '.join(searched)}{absent}. {entry.advice}"

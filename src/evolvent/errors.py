@@ -1,0 +1,23 @@
+"""Errors that a user can act on; see :mod:`evolvent._core.errors`."""
+
+from evolvent._core.errors import (
+    ConfigError,
+    DataError,
+    EvolventError,
+    ModelFileError,
+    NonFiniteError,
+    ShapeError,
+    StorageError,
+    UnknownNameError,
+)
+
+__all__ = [
+    "ConfigError",
+    "DataError",
+    "EvolventError",
+    "ModelFileError",
+    "NonFiniteError",
+    "ShapeError",
+    "StorageError",
+    "UnknownNameError",
+]

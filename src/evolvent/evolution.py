@@ -1,0 +1,144 @@
+"""Evolution = dynamics x integrator x gradient: the layer that all networks are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import torch
+from torch import Tensor, nn
+
+from evolvent._core.errors import ConfigError, ShapeError
+from evolvent._core.state import State
+from evolvent.dynamics import Dynamics, PartitionedDynamics
+from evolvent.gradients import STRATEGIES, Backprop, GradientStrategy
+from evolvent.integrators import Integrator
+
+
+class Evolution(nn.Module):
+    r"""Solves :math:`u' = F(t, u; \theta(t))`, :math:`u(0) = u_0`, up to :math:`T = h \cdot steps`.
+
+    Args:
+        dynamics: :math:`F`. One module keeps :math:`\theta` constant in time; a list gives each step its own, so
+            :math:`\theta` is piecewise constant.
+        integrator: how a step is made.
+        steps: number of steps; for a list it is the list's length and may be left out.
+        step_size: :math:`h`.
+        gradient: how gradients are had; :class:`~evolvent.gradients.Backprop` unless given.
+
+    Shape: the state that the dynamics take, in and out. Partitioned dynamics take a pair, or one tensor
+    (B, 2C, ...) whose two channel halves are the pair.
+
+    >>> from evolvent.dynamics import Hamiltonian
+    >>> from evolvent.integrators import Verlet
+    >>> flow = Evolution([Hamiltonian(4) for _ in range(6)], Verlet(), step_size=0.1)
+    >>> flow(torch.randn(2, 8, 16, 16)).shape
+    torch.Size([2, 8, 16, 16])
+    >>> len(flow.trajectory(torch.randn(2, 8, 16, 16)))
+    7
+    """
+
+    def __init__(
+        self,
+        dynamics: Dynamics | Sequence[Dynamics],
+        integrator: Integrator,
+        steps: int | None = None,
+        step_size: float = 1.0,
+        gradient: GradientStrategy | None = None,
+    ) -> None:
+        super().__init__()
+        self.dynamics = dynamics if isinstance(dynamics, Dynamics) else nn.ModuleList(dynamics)
+        self.integrator = integrator
+        self.steps = _count_steps(self.dynamics, steps)
+        self.step_size = _positive(step_size)
+        self.gradient = gradient or Backprop()
+        _check_fit(self.dynamics, integrator)
+
+    def forward(self, u0: State) -> State:
+        if self.steps == 0:
+            return u0
+        u = self.integrator.start(self.dynamics_at(0), 0.0, self._enter(u0), self.step_size)
+        return self._leave(self.integrator.finish(self.gradient.propagate(self, u)), u0)
+
+    def step(self, j: int, u: State) -> State:
+        """Advance the method's state ``u`` over step ``j``."""
+        return self.integrator.step(self.dynamics_at(j), j * self.step_size, u, self.step_size)
+
+    def trajectory(self, u0: State) -> list[State]:
+        """The values at all times ``0, h, ..., T``, for analysis; differentiable by backpropagation."""
+        values = [u0]
+        if self.steps == 0:
+            return values
+        u = self.integrator.start(self.dynamics_at(0), 0.0, self._enter(u0), self.step_size)
+        for j in range(self.steps):
+            u = self.step(j, u)
+            values.append(self._leave(self.integrator.finish(u), u0))
+        return values
+
+    def dynamics_at(self, j: int) -> Dynamics:
+        """The right-hand side of step ``j``."""
+        found = self.dynamics[j] if isinstance(self.dynamics, nn.ModuleList) else self.dynamics
+        assert isinstance(found, Dynamics)
+        return found
+
+    def roughness(self) -> Tensor:
+        r"""How fast the weights change in time,
+        :math:`h \sum_j \bigl\|\tfrac{\theta_{j+1} - \theta_j}{h}\bigr\|_F^2`.
+
+        Eq. 4.8 of Bohn, Griebel, Kannan 2021 without its factor; the sum is over weights with two or more axes. It is
+        zero for dynamics that are constant in time.
+        """
+        if not isinstance(self.dynamics, nn.ModuleList) or self.steps < 2:
+            return next(self.parameters(), torch.zeros(())).new_zeros(())
+        in_time = zip(*([p for p in f.parameters() if p.ndim >= 2] for f in self.dynamics), strict=True)
+        return torch.stack([torch.stack(p).diff(dim=0).square().sum() for p in in_time]).sum() / self.step_size
+
+    def _enter(self, u: State) -> State:
+        if isinstance(u, tuple) or not isinstance(self.dynamics_at(0), PartitionedDynamics):
+            return u
+        if u.shape[1] % 2:
+            raise ShapeError(f"partitioned dynamics need an even number of channels to split, got {u.shape[1]}.")
+        y, z = u.chunk(2, dim=1)
+        return y, z
+
+    def _leave(self, u: State, u0: State) -> State:
+        return torch.cat(u, dim=1) if isinstance(u, tuple) and isinstance(u0, Tensor) else u
+
+    def extra_repr(self) -> str:
+        return f"{self.integrator}, steps={self.steps}, step_size={self.step_size:g}, gradient={self.gradient}"
+
+
+def evolutions(module: nn.Module) -> Iterator[tuple[str, Evolution]]:
+    """All evolutions inside a module, with their names, in order."""
+    return ((name, m) for name, m in module.named_modules() if isinstance(m, Evolution))
+
+
+def set_gradient(module: nn.Module, strategy: str | GradientStrategy) -> None:
+    """Let every evolution inside ``module`` have its gradients by ``strategy``, a strategy or its name."""
+    chosen = STRATEGIES.get(strategy)() if isinstance(strategy, str) else strategy
+    for _, evolution in evolutions(module):
+        evolution.gradient = chosen
+
+
+def _count_steps(dynamics: nn.Module, steps: int | None) -> int:
+    if isinstance(dynamics, nn.ModuleList):
+        if steps not in (None, len(dynamics)):
+            raise ConfigError(f"a list of {len(dynamics)} dynamics makes {len(dynamics)} steps, but steps={steps}.")
+        return len(dynamics)
+    if steps is None or steps < 0:
+        raise ConfigError(f"dynamics that are constant in time need steps >= 0, got {steps}.")
+    return steps
+
+
+def _positive(step_size: float) -> float:
+    if not step_size > 0:
+        raise ConfigError(f"step_size must be positive, got {step_size}.")
+    return float(step_size)
+
+
+def _check_fit(dynamics: nn.Module, integrator: Integrator) -> None:
+    for f in dynamics if isinstance(dynamics, nn.ModuleList) else [dynamics]:
+        if not isinstance(f, integrator.acts_on):
+            raise ConfigError(
+                f"{integrator} acts on {integrator.acts_on.__name__}, but {type(f).__name__} is none. "
+                "Use Euler(), or dynamics in two parts such as Hamiltonian."
+            )

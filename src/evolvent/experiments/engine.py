@@ -1,0 +1,208 @@
+"""Trains and evaluates one cell of a grid, in its run folder."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import lightning.pytorch as pl
+import torch
+from torch import nn
+
+from evolvent import analysis
+from evolvent._core.files import write_text
+from evolvent._core.randomness import derive_seed
+from evolvent.data import Batch, BatchLoader, ImageData, ImageSet, Preprocess, per_pixel_mean, split
+from evolvent.data import load as load_data
+from evolvent.evolution import set_gradient
+from evolvent.experiments.checkpoints import LAST, AtomicCheckpointIO, LastCheckpoint
+from evolvent.experiments.environment import environment
+from evolvent.experiments.evaluation import evaluate
+from evolvent.experiments.history import History, Stopwatch
+from evolvent.experiments.observer import Observer
+from evolvent.experiments.recipe import Cell, DataConfig
+from evolvent.experiments.record import Cost, Result, read_record, write_config, write_evaluation, write_result
+from evolvent.networks import create_model, load, model_entry
+from evolvent.tasks.classification import Classification
+
+_SPLIT_SEED = 0  # splits stay the same over seeds, so that seeds differ in training alone
+
+
+@dataclass(frozen=True)
+class Resources:
+    """Processes that share a training: devices (or CPU processes) per node, and nodes."""
+
+    devices: int = 1
+    nodes: int = 1
+
+    @property
+    def world_size(self) -> int:
+        return self.devices * self.nodes
+
+
+@dataclass(frozen=True)
+class Splits:
+    """The images of a cell: trained on, watched after each epoch, tested at the end."""
+
+    train: ImageSet
+    watched: ImageSet
+    test: ImageSet
+    held_out: bool  # whether watched is a part of the training images
+
+
+def make_splits(data: ImageData, config: DataConfig) -> Splits:
+    """Cut off the held-out images, then keep the wanted fraction of the rest."""
+    train, watched = data.train, data.test
+    if config.validation:
+        watched, train = split(train, config.validation, _SPLIT_SEED)
+    if config.fraction < 1:
+        train, _ = split(train, config.fraction, _SPLIT_SEED)
+    return Splits(train, watched, data.test, bool(config.validation))
+
+
+def build_model(cell: Cell, data: ImageData) -> nn.Module:
+    """The cell's network for this data, initialised from the cell's seed."""
+    channels, height, width = data.train.shape
+    known = model_entry(cell.model.name).known_options()
+    fitting = {"num_classes": len(data.classes), "in_channels": channels, "image_size": (height, width)}
+    fitting = {key: value for key, value in fitting.items() if key in known}
+    torch.manual_seed(derive_seed(cell.seed))
+    model = create_model(cell.model.name, **{**fitting, **cell.model.options})
+    set_gradient(model, cell.training.gradient)
+    return model
+
+
+def measure_cost(cell: Cell, data: ImageData) -> Cost:
+    """Parameters, multiply-adds and activation memory of the cell's network at its batch size."""
+    model = build_model(cell, data)
+    probe = torch.zeros(2, *data.train.shape)
+    return Cost(
+        parameters=analysis.count_parameters(model),
+        multiply_adds=analysis.count_multiply_adds(model, probe[0]),
+        activation_bytes=analysis.activation_bytes(model, probe) * cell.data.batch_size // len(probe),
+        batch_size=cell.data.batch_size,
+        gradient=cell.training.gradient,
+        device=torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu",
+    )
+
+
+def run_cell(cell: Cell, data: ImageData, folder: Path, cost: Cost, resources: Resources, observer: Observer) -> Result:
+    """Train, or go on training from the last checkpoint, then evaluate; every file appears whole."""
+    splits = make_splits(data, cell.data)
+    task = _make_task(cell, build_model(cell, data), splits)
+    stopwatch = Stopwatch(cell.data.batch_size, lambda progress: observer.cell_progresses(cell, progress))
+    history = History(folder, stopwatch)
+    trainer = _make_trainer(cell, resources, [stopwatch, history, LastCheckpoint(folder, cell.training.checkpoint_steps)])
+    if trainer.is_global_zero:
+        write_config(folder / "config.yaml", cell)
+        found = environment(cell.seed, resources.devices, resources.nodes)
+        write_text(folder / "environment.json", json.dumps(found, indent=2) + "\n")
+    last = folder / LAST
+    train, watched = _loaders(cell, splits, trainer)
+    trainer.fit(task, train, watched, ckpt_path=last if last.is_file() else None, weights_only=True)
+    return _conclude(cell, splits, folder, cost, trainer, history)
+
+
+def _make_task(cell: Cell, model: nn.Module, splits: Splits) -> Classification:
+    return Classification(
+        model,
+        Preprocess(per_pixel_mean(splits.train.images)),
+        len(splits.train.classes),
+        watched="val" if splits.held_out else "test",
+        seed=cell.seed,
+        label_smoothing=cell.task.label_smoothing,
+        smoothness=cell.task.smoothness,
+        pad=cell.data.augment.pad,
+        flip=cell.data.augment.flip,
+        optimizer=cell.optimizer,
+        schedule=cell.schedule,
+    )
+
+
+def _make_trainer(cell: Cell, resources: Resources, callbacks: list[pl.Callback]) -> pl.Trainer:
+    accelerator = "gpu" if torch.cuda.is_available() else "cpu"
+    return pl.Trainer(
+        accelerator=accelerator,
+        devices=resources.devices,
+        num_nodes=resources.nodes,
+        strategy="ddp" if resources.world_size > 1 else "auto",
+        sync_batchnorm=accelerator == "gpu" and resources.world_size > 1,
+        precision=cell.training.precision,
+        max_epochs=cell.training.epochs,
+        gradient_clip_val=cell.training.clip_norm,
+        deterministic="warn" if accelerator == "gpu" else None,
+        callbacks=callbacks,
+        plugins=[AtomicCheckpointIO()],
+        logger=False,
+        enable_checkpointing=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        num_sanity_val_steps=0,
+        use_distributed_sampler=False,
+    )
+
+
+def _loaders(cell: Cell, splits: Splits, trainer: pl.Trainer) -> tuple[ResumedEpochs, BatchLoader]:
+    place = {"rank": trainer.global_rank, "world_size": trainer.world_size}
+    train = BatchLoader(splits.train, cell.data.batch_size, seed=cell.seed, **place)
+    size = -(-cell.data.eval_batch_size // trainer.world_size) * trainer.world_size
+    return ResumedEpochs(train, trainer), BatchLoader(splits.watched, size, shuffle=False, drop_last=False, **place)
+
+
+class ResumedEpochs:
+    """A training loader as the trainer sees it: each epoch begins at the batch where the trainer's counters stand."""
+
+    def __init__(self, loader: BatchLoader, trainer: pl.Trainer) -> None:
+        self.loader = loader
+        self.trainer = trainer
+
+    def __len__(self) -> int:
+        return len(self.loader)
+
+    def __iter__(self) -> Iterator[Batch]:  # a generator: it looks at the counters when the first batch is asked for
+        done = self.trainer.fit_loop.epoch_loop.batch_progress.current.ready
+        self.loader.set_epoch(self.trainer.current_epoch, start_batch=done)
+        yield from self.loader
+
+    def state_dict(self) -> dict[str, int]:
+        """Nothing of its own: the place is in the trainer's counters. Present so that Lightning resumes inside an epoch."""
+        return {}
+
+    def load_state_dict(self, state_dict: dict[str, int]) -> None:
+        """Nothing to load; see :meth:`state_dict`."""
+
+
+def _conclude(
+    cell: Cell, splits: Splits, folder: Path, cost: Cost, trainer: pl.Trainer, history: History
+) -> Result:
+    """Evaluate the kept model on the test images and write what the report needs; ``result.json`` last."""
+    trainer.strategy.barrier()
+    model = load(folder / "model").to(trainer.strategy.root_device)
+    figures, evaluation = evaluate(model, Preprocess(per_pixel_mean(splits.train.images)), splits.test)
+    result = Result(
+        classes=list(splits.test.classes),
+        cost=cost,
+        best_epoch=history.best_epoch,
+        epochs=cell.training.epochs,
+        steps=trainer.global_step,
+        seconds=history.stopwatch.seconds,
+        images_per_second=history.rows[-1]["images_per_second"],
+        **figures,
+    )
+    if trainer.is_global_zero:
+        write_evaluation(folder / "evaluation.npz", evaluation)
+        write_result(folder / "result.json", result)
+    trainer.strategy.barrier()
+    return result
+
+
+def evaluate_run(folder: Path, data_folder: Path | None = None) -> tuple[Cell, list[str], dict[str, Any]]:
+    """Test the saved model of a run folder anew: its cell, the class names and the figures."""
+    cell = read_record(folder).cell
+    splits = make_splits(load_data(cell.data.name, data_folder), cell.data)
+    model = load(folder / "model")
+    figures, _ = evaluate(model, Preprocess(per_pixel_mean(splits.train.images)), splits.test)
+    return cell, list(splits.test.classes), figures

@@ -1,0 +1,45 @@
+"""What a result depends on besides its configuration."""
+
+from __future__ import annotations
+
+import platform
+import subprocess
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import torch
+
+_PACKAGES = ("evolvent", "torch", "lightning", "torchmetrics", "numpy", "safetensors")
+
+
+def environment(seed: int, devices: int, nodes: int) -> dict[str, Any]:
+    """Versions, seed, threads, processes and the state of the source tree."""
+    return {
+        "python": platform.python_version(),
+        "system": f"{platform.system()} {platform.machine()}",
+        "packages": {name: _version(name) for name in _PACKAGES},
+        "threads": torch.get_num_threads(),
+        "accelerator": torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu",
+        "devices": devices,
+        "nodes": nodes,
+        "seed": seed,
+        "git": _git_state(),
+    }
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "not installed"
+
+
+def _git_state() -> str | None:
+    """Commit of the source tree the package runs from, marked if it was changed; None outside a checkout."""
+    command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=5)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None

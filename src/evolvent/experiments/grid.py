@@ -1,0 +1,89 @@
+"""Runs a recipe cell by cell: resumable, skipping what is finished, summarised at the end."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from evolvent import data
+from evolvent._core.errors import ConfigError
+from evolvent.experiments.engine import Resources, measure_cost, run_cell
+from evolvent.experiments.observer import Observer
+from evolvent.experiments.recipe import Cell, Recipe
+from evolvent.experiments.record import Result, is_finished, read_result, write_config
+
+
+def run_folder(recipe: Recipe, out: Path | None = None) -> Path:
+    """Where a recipe's run lies: ``runs/<recipe>/<id>``, where the id changes with every setting."""
+    return out or Path("runs") / recipe.name / recipe.identity
+
+
+def cell_folder(recipe: Recipe, folder: Path, cell: Cell) -> Path:
+    """A grid keeps each cell in a folder of its own; a single cell is the run itself."""
+    return folder / "cells" / cell.label if len(recipe.cells()) > 1 else folder
+
+
+def run_grid(
+    recipe: Recipe,
+    folder: Path,
+    *,
+    resume: bool = False,
+    data_folder: Path | None = None,
+    resources: Resources | None = None,
+    observer: Observer | None = None,
+) -> dict[str, Result]:
+    """Run all cells that are not finished; results by cell label.
+
+    Raises:
+        ConfigError: if the folder holds a run already and ``resume`` is not set; before anything is written.
+    """
+    resources, observer = resources or Resources(), observer or Observer()
+    cells = recipe.cells()
+    folders = {cell.label: cell_folder(recipe, folder, cell) for cell in cells}
+    if is_main_process() and not resume and (folder / "recipe.yaml").exists():
+        raise ConfigError(f"{folder} holds a run already. Add --resume to go on with it, or choose another --out.")
+    sets = {cell.data.name: data.load(cell.data.name, data_folder) for cell in cells}
+    variants = {cell.variant: cell for cell in reversed(cells)}
+    costs = {variant: measure_cost(cell, sets[cell.data.name]) for variant, cell in variants.items()}
+    with _locked(folder):
+        if is_main_process():
+            write_config(folder / "recipe.yaml", recipe)
+        observer.grid_starts(cells, costs, "; ".join(dict.fromkeys(found.source for found in sets.values())))
+        results = {}
+        for cell in cells:
+            where = folders[cell.label]
+            if is_finished(where):
+                result = read_result(where / "result.json")
+                assert result is not None
+                observer.cell_skipped(cell, where, result)
+            else:
+                observer.cell_starts(cell, where, (where / "checkpoints").exists())
+                cost = costs[cell.variant]
+                result = run_cell(cell, sets[cell.data.name], where, cost, resources, observer)
+                observer.cell_ends(cell, where, result)
+            results[cell.label] = result
+    return results
+
+
+def is_main_process() -> bool:
+    """Whether this is the process that writes files, under any launcher (Lightning's, torchrun, SLURM)."""
+    ranks = (os.environ.get(name, "0") for name in ("RANK", "SLURM_PROCID", "LOCAL_RANK", "NODE_RANK"))
+    return all(rank == "0" for rank in ranks)
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Keep a second run out of the folder; the lock ends with the process, however that ends."""
+    if not is_main_process():
+        yield
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / ".lock").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ConfigError(f"another process is running in {folder}. Wait for it, or choose another --out.") from None
+        yield

@@ -1,0 +1,154 @@
+"""What a recipe says: one experiment, its variants and seeds, as a grid of cells."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any, Literal
+
+from pydantic import Field
+
+from evolvent._core.config import Config
+from evolvent._core.errors import ConfigError
+from evolvent.tasks.optimizers import OptimizerConfig
+from evolvent.tasks.schedules import ScheduleConfig
+
+
+class ModelConfig(Config):
+    """A registered network and its options."""
+
+    name: str
+    options: dict[str, Any] = {}
+
+
+class AugmentConfig(Config):
+    """Zero padding with random crop, and random horizontal flip."""
+
+    pad: int = Field(0, ge=0)
+    flip: bool = False
+
+
+class DataConfig(Config):
+    """A data set by name, how it is cut and how it is served."""
+
+    name: str
+    batch_size: int = Field(100, ge=1)
+    eval_batch_size: int = Field(500, ge=1)
+    validation: float = Field(0.0, ge=0, lt=1, description="share of the training images held out to choose the model")
+    fraction: float = Field(1.0, gt=0, le=1, description="share of the training images that is used")
+    augment: AugmentConfig = AugmentConfig()
+
+
+class TaskConfig(Config):
+    """The objective."""
+
+    name: Literal["classification"] = "classification"
+    label_smoothing: float = Field(0.0, ge=0, lt=1)
+    smoothness: float = Field(0.0, ge=0, description="weight smoothness decay, alpha_2 of Bohn et al. 2021, eq. 4.8")
+
+
+class TrainingConfig(Config):
+    """How long and by which means."""
+
+    epochs: int = Field(10, ge=1)
+    gradient: str = "backprop"
+    clip_norm: float | None = Field(None, gt=0)
+    precision: Literal["32-true", "64-true", "bf16-mixed", "16-mixed"] = "32-true"
+    checkpoint_steps: int | None = Field(None, ge=1, description="also checkpoint every so many steps, inside an epoch")
+
+
+class PublishedFigure(Config):
+    """A figure printed in a paper, to stand beside the measured one."""
+
+    variant: str
+    metric: str = "accuracy"
+    value: float
+    source: str
+
+
+class Cell(Config):
+    """One training: a recipe with variant and seed chosen. This is what ``config.yaml`` of a run folder holds."""
+
+    recipe: str
+    variant: str
+    seed: int = Field(0, ge=0)
+    model: ModelConfig
+    data: DataConfig
+    task: TaskConfig = TaskConfig()
+    optimizer: OptimizerConfig = OptimizerConfig()
+    schedule: ScheduleConfig = ScheduleConfig()
+    training: TrainingConfig = TrainingConfig()
+
+    @property
+    def label(self) -> str:
+        return f"{self.variant}-seed{self.seed}"
+
+
+class Recipe(Config):
+    """An experiment: a question, a setting, and optionally variants and seeds that span a grid."""
+
+    name: str
+    title: str
+    question: str
+    papers: list[str] = []
+    minutes: float | None = Field(None, description="measured wall-clock time of the whole grid on two CPU cores")
+    model: ModelConfig
+    data: DataConfig
+    task: TaskConfig = TaskConfig()
+    optimizer: OptimizerConfig = OptimizerConfig()
+    schedule: ScheduleConfig = ScheduleConfig()
+    training: TrainingConfig = TrainingConfig()
+    variants: dict[str, dict[str, Any]] = {}
+    seeds: list[int] = Field([0], min_length=1)
+    published: list[PublishedFigure] = []
+
+    def cells(self) -> list[Cell]:
+        """Every variant with every seed, variants first.
+
+        A variant is a nested mapping that is laid over the recipe's own setting; a variant that names another model
+        starts from that model's default options.
+        """
+        return [self._cell(variant, seed) for seed in self.seeds for variant in (self.variants or {self.model.name: {}})]
+
+    def _cell(self, variant: str, seed: int) -> Cell:
+        setting = self.model_dump(include={"model", "data", "task", "optimizer", "schedule", "training"}, mode="json")
+        values = overlay(setting, self.variants.get(variant, {}))
+        values |= {"recipe": self.name, "variant": variant, "seed": seed}
+        return Cell.read(values, f"variant {variant!r} of recipe {self.name!r}")
+
+    @property
+    def identity(self) -> str:
+        """Eight hexadecimal digits that change with any setting that changes a result."""
+        setting = self.model_dump(exclude={"title", "question", "papers", "minutes", "published"}, mode="json")
+        return hashlib.sha256(json.dumps(setting, sort_keys=True).encode()).hexdigest()[:8]
+
+
+def overlay(base: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    """``base`` with the leaves of ``changes`` laid over it; naming another model drops the old model's options.
+
+    >>> overlay({"a": {"b": 1, "c": 2}}, {"a": {"b": 5}})
+    {'a': {'b': 5, 'c': 2}}
+    """
+    merged = dict(base)
+    for key, value in changes.items():
+        old = merged.get(key)
+        if isinstance(old, dict) and isinstance(value, dict):
+            old = {} if key == "model" and value.get("name", old.get("name")) != old.get("name") else old
+            merged[key] = overlay(old, value)
+        else:
+            merged[key] = value
+    return merged
+
+
+def assign(values: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
+    """``values`` with the leaf at a dotted ``path`` set.
+
+    >>> assign({"data": {"name": "digits"}}, "data.batch_size", 50)
+    {'data': {'name': 'digits', 'batch_size': 50}}
+    """
+    if not path or any(not part for part in path.split(".")):
+        raise ConfigError(f"--set takes key=value with a dotted key such as optimizer.lr, got {path!r}.")
+    nested: Any = value
+    for part in reversed(path.split(".")):
+        nested = {part: nested}
+    return overlay(values, nested)

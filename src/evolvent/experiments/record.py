@@ -1,0 +1,175 @@
+"""What a finished cell leaves in its folder, and how it is read back.
+
+A run folder holds ``config.yaml``, ``metrics.csv``, ``checkpoints/``, ``model/``, ``environment.json``, and at the end
+``evaluation.npz`` and ``result.json``; the last marks the cell as finished. A grid's folder holds its ``config.yaml``,
+one run folder per cell below ``cells/``, ``summary.csv`` and ``report.html``. All files appear by write-then-rename.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+
+from evolvent._core.errors import ConfigError
+from evolvent._core.files import atomic_path, write_text
+from evolvent.experiments.recipe import Cell, Recipe
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a network costs for one training batch."""
+
+    parameters: int
+    multiply_adds: int  # of one image, forward
+    activation_bytes: int  # kept for the backward pass of one batch, by the chosen gradient strategy
+    batch_size: int
+    gradient: str
+    device: str
+
+
+@dataclass(frozen=True)
+class Result:
+    """Figures of a finished cell."""
+
+    classes: list[str]
+    cost: Cost
+    accuracy: float
+    top5: float | None  # None with fewer than six classes
+    loss: float
+    per_class: list[float]
+    best_epoch: int
+    epochs: int
+    steps: int
+    seconds: float
+    images_per_second: float
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Arrays of a finished cell, for pictures.
+
+    ``wrong_*`` are the misclassified test images of highest confidence. ``features`` holds, for each evolution of the
+    network in order, one image's feature maps through time.
+    """
+
+    confusion: np.ndarray  # (classes, classes) counts: row = true class, column = predicted
+    wrong_images: np.ndarray  # (M, C, H, W) uint8
+    wrong_labels: np.ndarray  # (M,)
+    wrong_predictions: np.ndarray  # (M,)
+    wrong_confidences: np.ndarray  # (M,)
+    image: np.ndarray  # (C, H, W) uint8, the image whose features are followed
+    image_label: int
+    features: list[np.ndarray] = field(default_factory=list)  # each (times, channels shown, H', W') float32
+    feature_norms: list[np.ndarray] = field(default_factory=list)  # each (times,) float32
+
+
+@dataclass(frozen=True)
+class Record:
+    """A run folder, read."""
+
+    folder: Path
+    cell: Cell
+    metrics: dict[str, list[float]]  # column -> one value per epoch; NaN where not measured
+    result: Result | None  # None while unfinished
+    evaluation: Evaluation | None
+    environment: dict[str, Any]
+
+
+def cell_folders(folder: Path) -> list[Path]:
+    """The run folders of a run: those of a grid's cells, or the folder itself."""
+    cells = folder / "cells"
+    found = sorted(p.parent for p in cells.glob("*/config.yaml")) if cells.is_dir() else []
+    if not found and not (folder / "config.yaml").is_file():
+        raise ConfigError(f"{folder} is no run folder: it has no config.yaml. Runs lie below runs/<recipe>/<id>.")
+    return found or [folder]
+
+
+def is_finished(folder: Path) -> bool:
+    return (folder / "result.json").is_file()
+
+
+def read_recipe(folder: Path) -> Recipe | None:
+    """The recipe that a run folder was made from."""
+    path = folder / "recipe.yaml"
+    return Recipe.read(yaml.safe_load(path.read_text()), str(path)) if path.is_file() else None
+
+
+def read_record(folder: Path) -> Record:
+    """Everything a run folder holds; unfinished parts are None or empty."""
+    path = folder / "config.yaml"
+    if not path.is_file():
+        raise ConfigError(f"{folder} is no run folder: it has no config.yaml. Runs lie below runs/<recipe>/<id>.")
+    environment = folder / "environment.json"
+    return Record(
+        folder=folder,
+        cell=Cell.read(yaml.safe_load(path.read_text()), str(path)),
+        metrics=read_metrics(folder / "metrics.csv"),
+        result=read_result(folder / "result.json"),
+        evaluation=read_evaluation(folder / "evaluation.npz"),
+        environment=json.loads(environment.read_text()) if environment.is_file() else {},
+    )
+
+
+def write_config(path: Path, config: Cell | Recipe) -> None:
+    write_text(path, yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False, allow_unicode=True))
+
+
+def write_result(path: Path, result: Result) -> None:
+    write_text(path, json.dumps(asdict(result), indent=2) + "\n")
+
+
+def read_result(path: Path) -> Result | None:
+    if not path.is_file():
+        return None
+    values = json.loads(path.read_text())
+    return Result(**values | {"cost": Cost(**values["cost"])})
+
+
+def write_metrics(path: Path, rows: list[dict[str, float]]) -> None:
+    """One line per epoch; the columns are those of all rows, in order of first appearance."""
+    columns = list(dict.fromkeys(key for row in rows for key in row))
+    text = io.StringIO()
+    writer = csv.DictWriter(text, columns, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    write_text(path, text.getvalue())
+
+
+def read_metrics(path: Path) -> dict[str, list[float]]:
+    if not path.is_file():
+        return {}
+    with path.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    return {key: [float(row[key] or "nan") for row in rows] for key in (rows[0] if rows else [])}
+
+
+_LISTS = ("features", "feature_norms")
+
+
+def write_evaluation(path: Path, evaluation: Evaluation) -> None:
+    arrays = {f.name: np.asarray(getattr(evaluation, f.name)) for f in fields(evaluation) if f.name not in _LISTS}
+    for name in _LISTS:
+        arrays |= {f"{name}.{k}": array for k, array in enumerate(getattr(evaluation, name))}
+    with atomic_path(path) as draft, draft.open("wb") as file:
+        np.savez_compressed(file, **arrays)
+
+
+def read_evaluation(path: Path) -> Evaluation | None:
+    if not path.is_file():
+        return None
+    with np.load(path, allow_pickle=False) as arrays:
+        single = {name: arrays[name] for name in arrays.files if "." not in name}
+        lists = {name: _numbered(arrays, name) for name in _LISTS}
+    return Evaluation(**single | {"image_label": int(single["image_label"])}, **lists)
+
+
+def _numbered(arrays: Any, name: str) -> list[np.ndarray]:
+    count = sum(key.startswith(f"{name}.") for key in arrays.files)
+    return [arrays[f"{name}.{k}"] for k in range(count)]

@@ -1,0 +1,20 @@
+"""Named architectures: one file per paper, and the registry that finds them."""
+
+from evolvent.networks import hamiltonian as _hamiltonian
+from evolvent.networks import resnet as _resnet
+from evolvent.networks._files import load, save
+from evolvent.networks._papers import PAPERS
+from evolvent.networks._registry import ModelEntry, ModelSpec, create_model, list_models, model_entry
+from evolvent.networks._skeleton import ImageNetwork
+
+__all__ = [
+    "PAPERS",
+    "ImageNetwork",
+    "ModelEntry",
+    "ModelSpec",
+    "create_model",
+    "list_models",
+    "load",
+    "model_entry",
+    "save",
+]

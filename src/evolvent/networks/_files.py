@@ -1,0 +1,102 @@
+"""Saved models: a folder with ``config.yaml`` and ``model.safetensors``. Nothing here reads a pickle."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import yaml
+from torch import Tensor, nn
+
+from evolvent._core.errors import ConfigError, EvolventError, ModelFileError
+from evolvent._core.files import atomic_path, write_text
+from evolvent.networks._registry import ModelSpec, create_model
+
+CONFIG, WEIGHTS = "config.yaml", "model.safetensors"
+
+
+def save(model: nn.Module, folder: str | os.PathLike[str]) -> None:
+    """Save a registered network as a folder with ``config.yaml`` and ``model.safetensors``.
+
+    Each file appears whole or not at all, and ``config.yaml`` last.
+
+    >>> import tempfile, evolvent as ev
+    >>> path = tempfile.mkdtemp()
+    >>> ev.save(ev.create_model("hamiltonian", channels=(4,), blocks=1), path)
+    >>> type(ev.load(path)).__name__
+    'ImageNetwork'
+    """
+    from safetensors.torch import save_file
+
+    spec = getattr(model, "spec", None)
+    if not isinstance(spec, ModelSpec):
+        raise ConfigError("ev.save takes networks made by ev.create_model, which know how to be built again.")
+    tensors = {name: tensor.detach().contiguous() for name, tensor in model.state_dict().items()}
+    with atomic_path(Path(folder) / WEIGHTS) as draft:
+        save_file(tensors, draft)
+    write_text(Path(folder) / CONFIG, yaml.safe_dump({"network": spec.name, "options": _plain(spec.options)}))
+
+
+def load(folder: str | os.PathLike[str]) -> nn.Module:
+    """Rebuild a network that :func:`save` wrote, in evaluation mode.
+
+    Raises:
+        ModelFileError: if the folder is none, or its files are foreign or truncated. Pickled models are refused.
+    """
+    folder = Path(folder)
+    if folder.is_file():
+        raise ModelFileError(
+            f"{folder} is a file; a model is a folder with {CONFIG} and {WEIGHTS}, written by ev.save. "
+            "Pickled models (.pt, .pth, .ckpt, .pkl) are refused, because reading one can run any code."
+        )
+    model = _rebuild(folder / CONFIG)
+    tensors = _read_tensors(folder / WEIGHTS)
+    _check_tensors(tensors, model.state_dict(), folder / WEIGHTS)
+    model.load_state_dict(tensors)
+    return model.eval()
+
+
+def _rebuild(path: Path) -> nn.Module:
+    if not path.is_file():
+        raise ModelFileError(f"{path.parent} is no saved model: it has no {path.name}. Save one with ev.save.")
+    try:
+        config: Any = yaml.safe_load(path.read_text(encoding="utf-8"))
+        return create_model(config["network"], **config["options"])
+    except (yaml.YAMLError, UnicodeDecodeError, KeyError, TypeError, EvolventError) as error:
+        raise ModelFileError(f"{path} does not describe a network: {error}") from error
+
+
+def _read_tensors(path: Path) -> dict[str, Tensor]:
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    if not path.is_file():
+        raise ModelFileError(f"{path} is missing. Save the model again with ev.save.")
+    with path.open("rb") as file:
+        head = file.read(2)
+    if head[:1] == b"\x80" or head == b"PK":
+        raise ModelFileError(f"{path} is a pickle, not safetensors; it is refused, because reading one can run any code.")
+    try:
+        return load_file(path)
+    except SafetensorError as error:
+        size = path.stat().st_size
+        raise ModelFileError(f"{path} ({size:,} bytes) is truncated or no safetensors file: {error}.") from None
+
+
+def _check_tensors(found: dict[str, Tensor], expected: dict[str, Tensor], path: Path) -> None:
+    for name, tensor in expected.items():
+        if name not in found:
+            raise ModelFileError(f"{path} belongs to another network: it has no {name!r}.")
+        if found[name].shape != tensor.shape:
+            shapes = f"{tuple(found[name].shape)}, where the network has {tuple(tensor.shape)}"
+            raise ModelFileError(f"{path} belongs to another network: {name!r} is {shapes}.")
+    if extra := sorted(set(found) - set(expected)):
+        raise ModelFileError(f"{path} belongs to another network: it also has {extra[0]!r}.")
+
+
+def _plain(value: Any) -> Any:
+    """Tuples as lists, so that YAML needs no tags."""
+    if isinstance(value, dict):
+        return {key: _plain(entry) for key, entry in value.items()}
+    return [_plain(entry) for entry in value] if isinstance(value, (list, tuple)) else value

@@ -1,0 +1,108 @@
+"""What all image networks share: stem, a body of evolutions and transitions, head."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from evolvent._core.errors import ConfigError, ShapeError
+from evolvent.evolution import Evolution
+from evolvent.networks._registry import ModelSpec
+
+
+class ImageNetwork(nn.Module):
+    r"""An evolution equation for images, :math:`u(0) = stem(x),\; u' = F(t, u),\; y = head(u(T))`, over several units.
+
+    Args:
+        stem: from images to features.
+        body: evolutions, and transitions between resolutions.
+        head: from features to the answer.
+        in_channels: channels of an image.
+        image_size: (height, width) that the head was made for, or None if it takes any.
+
+    Shape: (B, in_channels, H, W) to what the head gives.
+    """
+
+    spec: ModelSpec
+
+    def __init__(
+        self,
+        stem: nn.Module,
+        body: Sequence[nn.Module],
+        head: nn.Module,
+        *,
+        in_channels: int,
+        image_size: tuple[int, int] | None = None,
+    ) -> None:
+        super().__init__()
+        self.stem = stem
+        self.body = nn.Sequential(*body)
+        self.head = head
+        self.in_channels = in_channels
+        self.image_size = image_size
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(self.forward_features(x))
+
+    def forward_features(self, x: Tensor) -> Tensor:
+        """The features :math:`u(T)` that the head reads."""
+        self._check(x)
+        return self.body(self.stem(x))
+
+    def trajectories(self, x: Tensor) -> list[list[Tensor]]:
+        """For each evolution in order, its features at all times."""
+        self._check(x)
+        u, found = self.stem(x), []
+        for module in self.body:
+            if isinstance(module, Evolution):
+                found.append(module.trajectory(u))
+                u = found[-1][-1]
+            else:
+                u = module(u)
+        return found
+
+    def _check(self, x: Tensor) -> None:
+        taken = f"images of {self.in_channels} channels"
+        if self.image_size is not None:
+            taken += f" and {self.image_size[0]}x{self.image_size[1]} pixels"
+        if x.ndim != 4 or x.shape[1] != self.in_channels or self.image_size not in (None, tuple(x.shape[2:])):
+            raise ShapeError(
+                f"this network takes {taken}, as (batch, channels, height, width), got {tuple(x.shape)}. "
+                "Create it with other in_channels or image_size, or change the images."
+            )
+
+
+class PooledLinear(nn.Module):
+    r"""Average pooling, then an affine map: :math:`y = W\, \mathrm{vec}(\mathrm{pool}(u)) + b`.
+
+    Args:
+        channels: channels of the features.
+        size: (height, width) of the features, or None to average over all of them.
+        pool: pool size where ``size`` is given.
+        num_classes: number of answers.
+        dropout: share of pooled features dropped in training.
+    """
+
+    def __init__(
+        self, channels: int, num_classes: int, *, size: tuple[int, int] | None = None, pool: int = 1, dropout: float = 0.0
+    ) -> None:
+        super().__init__()
+        height, width = (1, 1) if size is None else (size[0] // pool, size[1] // pool)
+        if height * width == 0:
+            raise ConfigError(f"features of {size} pixels are smaller than the head's pool of {pool}. Use larger images.")
+        self.pool = nn.AdaptiveAvgPool2d(1) if size is None else nn.AvgPool2d(pool)
+        self.dropout = nn.Dropout(dropout) if dropout else nn.Identity()
+        self.linear = nn.Linear(channels * height * width, num_classes)
+
+    def forward(self, u: Tensor) -> Tensor:
+        return self.linear(self.dropout(torch.flatten(self.pool(u), 1)))
+
+
+def per_unit(blocks: int | Sequence[int], units: int) -> list[int]:
+    """Blocks of each unit from one number for all or one for each."""
+    counts = [blocks] * units if isinstance(blocks, int) else list(blocks)
+    if len(counts) != units or min(counts, default=0) < 1:
+        raise ConfigError(f"{units} units need {units} block counts of at least 1, got {counts}.")
+    return counts

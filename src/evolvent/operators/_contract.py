@@ -1,0 +1,23 @@
+"""What an operator is."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+from torch import Tensor, nn
+
+
+class LinearOperator(nn.Module, ABC):
+    r"""A linear map :math:`L` in space whose adjoint :math:`L^\top` is known.
+
+    The adjoint identity :math:`\langle L u, v\rangle = \langle u, L^\top v\rangle` is tested for every subclass by
+    :func:`evolvent.testing.check_operator`.
+    """
+
+    @abstractmethod
+    def forward(self, u: Tensor) -> Tensor:
+        """:math:`L u`."""
+
+    @abstractmethod
+    def adjoint(self, v: Tensor) -> Tensor:
+        r""":math:`L^\top v`."""

@@ -1,0 +1,23 @@
+"""The HTML report of runs, and the tables that summarise them.
+
+Names load when first used: tables do not pay for pictures, and matplotlib is imported only while one is drawn.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from evolvent.report.page import report_html, write_report
+    from evolvent.report.summary import SummaryRow, summary_csv, summary_rows
+
+__all__ = ["SummaryRow", "report_html", "summary_csv", "summary_rows", "write_report"]
+
+_HOME = {"report_html": "page", "write_report": "page"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOME.get(name, 'summary')}"), name)

@@ -1,0 +1,117 @@
+"""Configuration and environment, with what differs between variants marked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import yaml
+
+from evolvent.report.markup import key, section, table, text
+from evolvent.report.numbers import NONE
+from evolvent.report.runs import Run, Series
+
+_OWN = ("recipe", "variant", "seed")  # keys that name a cell rather than set it up
+
+
+def configuration_section(runs: Sequence[Run], all_series: Sequence[Series]) -> str:
+    """Differences first, then every complete configuration, then the environment."""
+    shown = [series for series in all_series if series.records]
+    configs = [_config(series) for series in shown]
+    differing = differences(configs)
+    parts = [_difference_table(shown, configs, differing)] if differing else []
+    parts += [_complete(series, config, differing) for series, config in zip(shown, configs, strict=True)]
+    return section("configuration", "Configuration", "".join(parts)) + _environment(runs)
+
+
+def _config(series: Series) -> dict[str, Any]:
+    """A variant's configuration; all its seeds in place of one."""
+    config = series.records[0].cell.model_dump(mode="json")
+    return config | {"seed": [record.cell.seed for record in series.records]}
+
+
+def leaves(config: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Dotted path and value of every leaf.
+
+    >>> dict(leaves({"a": {"b": 1}, "c": [2]}))
+    {'a.b': 1, 'c': [2]}
+    """
+    for name, value in config.items():
+        if isinstance(value, dict) and value:
+            yield from leaves(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value
+
+
+def differences(configs: Sequence[dict[str, Any]]) -> list[str]:
+    """Paths of the leaves that are not the same in all configurations.
+
+    >>> differences([{"variant": "x", "a": 1}, {"variant": "y", "a": 2}])
+    ['a']
+    """
+    flat = [dict(leaves(config)) for config in configs]
+    paths = dict.fromkeys(path for values in flat for path in values if path not in _OWN)
+    parents = {path.rpartition(".")[0] for path in paths}  # empty in one configuration, with leaves in another
+    missing = object()
+    return [
+        path
+        for path in paths
+        if path not in parents and any(v.get(path, missing) != flat[0].get(path, missing) for v in flat)
+    ]
+
+
+def _difference_table(shown: Sequence[Series], configs: Sequence[dict[str, Any]], differing: Sequence[str]) -> str:
+    head = ["Setting", *(key(series) + text(series.label) for series in shown)]
+    flat = [dict(leaves(config)) for config in configs]
+    rows = [[f"<code>{text(path)}</code>", *(_value(values, path) for values in flat)] for path in differing]
+    return "<h3>What differs</h3>" + table("Settings that differ between variants", head, rows, "differences")
+
+
+def _value(values: dict[str, Any], path: str) -> str:
+    return f"<code>{text(scalar(values[path]))}</code>" if path in values else NONE
+
+
+def scalar(value: Any) -> str:
+    """A leaf as YAML on one line.
+
+    >>> scalar([1, 2]), scalar("on"), scalar(None)
+    ('[1, 2]', "'on'", 'null')
+    """
+    dumped = yaml.safe_dump(value, default_flow_style=True, allow_unicode=True, width=10**6)
+    return dumped.strip().removesuffix("...").strip()
+
+
+def _complete(series: Series, config: dict[str, Any], differing: Sequence[str]) -> str:
+    lines = "\n".join(_lines(config, "", 0, set(differing)))
+    title = f"{key(series)}Complete configuration of {text(series.label)}"
+    return f'<details><summary>{title}</summary><pre tabindex="0"><code>{lines}</code></pre></details>'
+
+
+def _lines(config: dict[str, Any], prefix: str, depth: int, marked: set[str]) -> Iterator[str]:
+    for name, value in config.items():
+        head, path = "  " * depth + text(scalar(name)), f"{prefix}{name}"
+        if isinstance(value, dict) and value:
+            yield f"{head}:"
+            yield from _lines(value, f"{path}.", depth + 1, marked)
+        else:
+            line = f"{head}: {text(scalar(value))}"
+            yield f"<mark>{line}</mark>" if path in marked else line
+
+
+def _environment(runs: Sequence[Run]) -> str:
+    """Versions, seeds and threads; a column per run, all values that its cells met."""
+    found = [environment_values(run) for run in runs]
+    names = dict.fromkeys(name for values in found for name in values)
+    heads = [text(f"{run.name} {run.identity}") for run in runs] if len(runs) > 1 else ["Value"]
+    rows = [[text(name), *(text(values.get(name, NONE)) for values in found)] for name in names]
+    return section("environment", "Environment", table("Environment of the runs", ["Name", *heads], rows) if rows else "")
+
+
+def environment_values(run: Run) -> dict[str, str]:
+    """Every entry of the cells' environments; differing values one after the other."""
+    met: dict[str, dict[str, None]] = {}
+    for record in run.records:
+        for path, value in leaves(record.environment):
+            written = value if isinstance(value, str) else scalar(value)
+            met.setdefault(path, {})[written] = None
+    return {path: ", ".join(values) for path, values in met.items()}
