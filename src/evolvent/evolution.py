@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -40,7 +41,7 @@ class Evolution(nn.Module):
     def __init__(
         self,
         dynamics: Dynamics | Sequence[Dynamics],
-        integrator: Integrator,
+        integrator: Integrator[Any],
         steps: int | None = None,
         step_size: float = 1.0,
         gradient: GradientStrategy | None = None,
@@ -135,7 +136,7 @@ def _positive(step_size: float) -> float:
     return float(step_size)
 
 
-def _check_fit(dynamics: nn.Module, integrator: Integrator) -> None:
+def _check_fit(dynamics: nn.Module, integrator: Integrator[Any]) -> None:
     for f in dynamics if isinstance(dynamics, nn.ModuleList) else [dynamics]:
         if not isinstance(f, integrator.acts_on):
             raise ConfigError(

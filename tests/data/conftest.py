@@ -8,6 +8,7 @@ import os
 import pickle
 import struct
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -69,7 +70,8 @@ def python2_pickle(data: np.ndarray, labels: list[int], label_key: bytes) -> byt
     def text(value: bytes) -> bytes:
         return b"T" + struct.pack("<I", len(value)) + value
 
-    dtype = b"cnumpy\ndtype\n" + text(b"u1") + b"K\x00K\x01\x87R(K\x03" + text(b"|") + b"NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\x00tb"
+    ending = b"NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\x00tb"
+    dtype = b"cnumpy\ndtype\n" + text(b"u1") + b"K\x00K\x01\x87R(K\x03" + text(b"|") + ending
     shape = b"J" + struct.pack("<i", data.shape[0]) + b"J" + struct.pack("<i", data.shape[1]) + b"\x86"
     array = (
         b"cnumpy.core.multiarray\n_reconstruct\ncnumpy\nndarray\nK\x00\x85" + text(b"b") + b"\x87R"
@@ -89,11 +91,11 @@ def write_cifar_batch(path: Path, rng, count: int, label_key: bytes, classes: in
 
 class Malicious:
     def __reduce__(self):
-        return os.system, ("touch /tmp/evolvent-was-here",)
+        return os.system, ("exit 3",)
 
 
 def malicious_pickle() -> bytes:
-    return pickle.dumps({b"data": Malicious(), b"labels": []}, protocol=2)
+    return pickle.dumps({b"data": Malicious(), b"labels": []}, protocol=3)
 
 
 def jpeg_bytes(rng, side: int, mode: str = "RGB") -> bytes:
@@ -109,3 +111,18 @@ def one_line(error: pytest.ExceptionInfo) -> str:
     message = str(error.value)
     assert "\n" not in message
     return message
+
+
+@pytest.fixture
+def craft() -> SimpleNamespace:
+    """The writers above; test files cannot import a conftest."""
+    return SimpleNamespace(
+        IDX_STEMS=IDX_STEMS,
+        idx_bytes=idx_bytes,
+        idx_set=write_idx_set,
+        cifar_batch=write_cifar_batch,
+        python2_pickle=python2_pickle,
+        malicious_pickle=malicious_pickle,
+        jpeg=jpeg_bytes,
+        one_line=one_line,
+    )

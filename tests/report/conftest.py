@@ -72,7 +72,9 @@ def features(rng: np.random.Generator, times: int, size: int) -> np.ndarray:
     return (np.sin(waves[0] * x + t) * np.cos(waves[1] * y - t) * np.exp(-0.3 * t)).astype(np.float32)
 
 
-def evaluation(rng: np.random.Generator, classes: int, channels: int = 1, size: int = 28, wrong: int = 30) -> Evaluation:
+def evaluation(
+    rng: np.random.Generator, classes: int, channels: int = 1, size: int = 28, wrong: int = 30
+) -> Evaluation:
     confusion = rng.poisson(0.8 if classes < 30 else 0.05, (classes, classes))
     confusion[np.diag_indices(classes)] = rng.integers(70, 100, classes)
     labels = rng.integers(0, classes, wrong)
@@ -144,3 +146,36 @@ def write_single(tmp_path: Path) -> WriteGrid:
         return write_cell(folder, source.cells()[0], classes, **options)
 
     return write
+
+
+@pytest.fixture
+def make_recipe() -> Callable[..., Recipe]:
+    return recipe
+
+
+@pytest.fixture
+def make_evaluation() -> Callable[..., Evaluation]:
+    return evaluation
+
+
+@pytest.fixture
+def grid(write_grid: WriteGrid) -> Path:
+    """Two variants with three seeds, all finished."""
+    return write_grid(recipe())
+
+
+@pytest.fixture
+def hostile(write_grid: WriteGrid) -> Path:
+    """Names with markup in every place a name can stand."""
+    nasty = '<script>alert("1")</script> & co'
+    source = recipe(
+        "nasty",
+        title=nasty,
+        question=nasty,
+        papers=[nasty],
+        variants={nasty: {"model": {"options": {nasty: nasty}}}, "b": {}},
+        seeds=[0],
+        published=[{"variant": nasty, "value": 50.0, "source": nasty, "metric": nasty},
+                   {"variant": nasty + "2", "value": 50.0, "source": nasty}],
+    )
+    return write_grid(source, classes=[nasty, "</table><b>"], channels=3, size=32)

@@ -27,19 +27,19 @@ def _first_fault(model: type[BaseModel], error: ValidationError, source: str) ->
     fault = error.errors()[0]
     where = ".".join(str(part) for part in fault["loc"])
     if fault["type"] == "extra_forbidden":
-        *path, key = fault["loc"]
+        path = [str(part) for part in fault["loc"][:-1]]
         known = _fields(model, path)
-        return UnknownNameError(f"key in {source}", where, [".".join([*map(str, path), k]) for k in known],
-                                f"Known here: {', '.join(sorted(known))}.")
+        advice = f"Known here: {', '.join(sorted(known))}."
+        return UnknownNameError(f"key in {source}", where, [".".join([*path, key]) for key in known], advice)
     if fault["type"] == "missing":
         return ConfigError(f"{source}: the key {where!r} is missing.")
     return ConfigError(f"{source}: {where}: {fault['msg'].lower()}, got {fault['input']!r}.")
 
 
-def _fields(model: type[BaseModel], path: list[Any]) -> list[str]:
+def _fields(model: type[BaseModel], path: list[str]) -> list[str]:
     """Names of the fields at a path of nested configuration models."""
     for step in path:
-        field = model.model_fields.get(str(step))
+        field = model.model_fields.get(step)
         nested = _nested_models(field.annotation) if field else []
         if not nested:
             return []

@@ -1,7 +1,7 @@
 r"""Random numbers as a function of their place, not of history.
 
-A counter-based generator: the number for (seed, epoch, index, stream) is a hash of these integers. A resumed, sharded or
-reordered run therefore sees exactly the numbers of the uninterrupted one, on every device, without worker processes.
+A counter-based generator: the number for (seed, epoch, index, stream) is a hash of these integers. A resumed, sharded
+or reordered run therefore sees exactly the numbers of the uninterrupted one, on every device, without worker processes.
 The mixer is SplitMix64 (Steele, Lea, Flood 2014), in wrapping int64 arithmetic.
 """
 
@@ -27,21 +27,19 @@ def _mix(x: Tensor) -> Tensor:
     return x ^ _shift_right(x, 31)
 
 
-def _signed(x: int) -> int:
-    x &= _MASK
-    return x - (1 << 64) if x >> 63 else x
-
-
 def derive_seed(*parts: int) -> int:
     """One non-negative 63-bit seed from several integers, for example (run seed, step, rank).
 
     >>> derive_seed(0, 1) == derive_seed(0, 1), derive_seed(0, 1) == derive_seed(1, 0)
     (True, False)
     """
-    state = torch.zeros((), dtype=torch.int64)
+    state = 0
     for part in parts:
-        state = _mix(state + _GOLDEN + _signed(part))
-    return int(state) & ((1 << 63) - 1)
+        state = (state + _GOLDEN + part) & _MASK
+        state = ((state ^ (state >> 30)) * _MIX_1) & _MASK
+        state = ((state ^ (state >> 27)) * _MIX_2) & _MASK
+        state ^= state >> 31
+    return state >> 1
 
 
 def uniform(index: Tensor, *key: int) -> Tensor:

@@ -23,9 +23,9 @@ def list_sets(data: Folder = None) -> None:
     for name in list_datasets():
         entry = describe(name)
         try:
-            place = locate(name, data).words
+            place = locate(name, data).origin
         except DataError:
-            place = f"not here; {entry.advice[0].lower()}{entry.advice[1:]}"
+            place = f"not here: evolvent data fetch {name}" if entry.downloadable else f"not here: {entry.advice}"
         size = "x".join(map(str, entry.shape))
         rows.append([name, entry.title, size, f"{entry.train_count:,} / {entry.test_count:,}", place])
     show_table(["name", "what it is", "image", "train / test", "where"], rows)
@@ -67,5 +67,9 @@ def fetch_set(
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console) as bars:
         bar = bars.add_task(name, total=None)
-        folder = fetch(name, out, lambda file, done, total: bars.update(bar, description=file, completed=done, total=total))
+
+        def draw(file: str, done: int, total: int | None) -> None:
+            bars.update(bar, description=file, completed=done, total=total)
+
+        folder = fetch(name, out, draw)
     print(f"{name} lies in {folder}.")

@@ -20,6 +20,8 @@ from evolvent.report.numbers import count, duration, memory, percent, short
 from evolvent.report.summary import summary_rows
 
 console = Console(highlight=False)
+if not console.is_terminal:
+    console.width = 130  # a log file has no width of its own
 
 
 def show_table(columns: Sequence[str], rows: Sequence[Sequence[str]], title: str | None = None) -> None:
@@ -60,22 +62,16 @@ class TerminalObserver(Observer):
             console=console,
         )
         self._bar: TaskID | None = None
-        self._epoch = 0
 
     def grid_starts(self, cells: list[Cell], costs: dict[str, Cost], source: str) -> None:
         console.print(f"[bold]{self.recipe.title}[/bold]\ndata: {source}")
         columns = ["network", "parameters", "multiply-adds", "activations", "batch", "gradient", "device"]
-        rows = [
-            [v, count(c.parameters), short(c.multiply_adds), memory(c.activation_bytes), str(c.batch_size), c.gradient, c.device]
-            for v, c in costs.items()
-        ]
-        show_table(columns, rows)
+        show_table(columns, [_cost_row(variant, cost) for variant, cost in costs.items()])
 
     def cell_skipped(self, cell: Cell, folder: Path, result: Result) -> None:
         console.print(f"✓ {cell.label}: finished before, test accuracy {percent(result.accuracy)}")
 
     def cell_starts(self, cell: Cell, folder: Path, resumed: bool) -> None:
-        self._epoch = 0
         if resumed:
             console.print(f"{cell.label}: going on from the last checkpoint")
         if console.is_terminal:
@@ -89,18 +85,23 @@ class TerminalObserver(Observer):
         )
         if self._bar is not None:
             self._bars.update(self._bar, completed=progress.step, total=progress.steps, standing=text)
-        elif progress.epoch != self._epoch:
-            self._epoch = progress.epoch
+        elif progress.epoch_ends:
             console.print(f"{cell.label}: {text}", soft_wrap=True)
 
     def cell_ends(self, cell: Cell, folder: Path, result: Result) -> None:
-        text = f"test accuracy {percent(result.accuracy)}  {duration(result.seconds)}  {result.images_per_second:,.0f} img/s"
+        speed = f"{duration(result.seconds)}  {result.images_per_second:,.0f} img/s"
+        text = f"test accuracy {percent(result.accuracy, 2)}  {speed}"
         if self._bar is not None:
             self._bars.update(self._bar, completed=result.steps, total=result.steps, standing=text)
             self._bars.stop()
             self._bar = None
         else:
             console.print(f"✓ {cell.label}: {text}", soft_wrap=True)
+
+
+def _cost_row(variant: str, cost: Cost) -> list[str]:
+    sizes = [count(cost.parameters), short(cost.multiply_adds), memory(cost.activation_bytes)]
+    return [variant, *sizes, str(cost.batch_size), cost.gradient, cost.device]
 
 
 def show_summary(folder: Path, report: Path) -> None:
@@ -110,8 +111,8 @@ def show_summary(folder: Path, report: Path) -> None:
     for row in summary_rows(folder):
         if row.accuracy is None or row.cost is None or row.seconds is None:
             continue
-        std = "–" if row.accuracy.std is None else percent(row.accuracy.std)
-        figures = [percent(row.accuracy.median), percent(row.accuracy.mean), std]
+        std = "–" if row.accuracy.std is None else percent(row.accuracy.std, 2)
+        figures = [percent(row.accuracy.median, 2), percent(row.accuracy.mean, 2), std]
         rows.append([row.variant, *figures, str(row.n), count(row.cost.parameters), duration(row.seconds.median)])
     show_table(columns, rows)
     console.print(f"report: {report}", soft_wrap=True)

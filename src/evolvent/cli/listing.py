@@ -31,7 +31,8 @@ def models(pattern: Annotated[str, typer.Argument(help="Shell pattern, e.g. 'res
         raise UnknownNameError("network", pattern, list_models(), "`evolvent models` lists all of them.")
     entries = [model_entry(name) for name in names]
     rows = [
-        [e.name, f"{count_parameters(create_model(e.name)):,}", e.summary, ", ".join(e.papers), e.recipe] for e in entries
+        [e.name, f"{count_parameters(create_model(e.name)):,}", e.summary, ", ".join(e.papers), e.recipe]
+        for e in entries
     ]
     show_table(["network", "parameters", "what it is", "papers", "recipe"], rows)
 

@@ -28,7 +28,9 @@ def evaluate(
 
 def report(
     runs: Annotated[list[Path], typer.Argument(help="Run folders; several are compared side by side.")],
-    out: Annotated[Path | None, typer.Option(help="HTML file; else report.html in the run, or here for several.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="HTML file; else report.html in the run, or here for several.")
+    ] = None,
 ) -> None:
     """Write one HTML file with the pictures and tables of one or more runs."""
     from evolvent.cli.display import working

@@ -23,12 +23,12 @@ def run(
     seed: Annotated[int | None, typer.Option(min=0, help="Run with this seed alone.")] = None,
 ) -> None:
     """Train what a recipe describes, and write a report."""
+    from evolvent._core.files import write_text
     from evolvent.cli.display import TerminalObserver, quiet_lightning, show_summary
     from evolvent.experiments.catalogue import load_recipe
     from evolvent.experiments.engine import Resources
     from evolvent.experiments.grid import is_main_process, run_folder, run_grid
     from evolvent.experiments.observer import Observer
-    from evolvent._core.files import write_text
     from evolvent.report import summary_csv, write_report
 
     quiet_lightning()

@@ -8,13 +8,13 @@
 
 from evolvent.data.augment import Preprocess, per_pixel_mean, random_crop, random_flip
 from evolvent.data.catalogue import CatalogueEntry, describe, list_datasets
-from evolvent.data.check import CheckReport, FileReport, PartReport, check
+from evolvent.data.checking import CheckReport, FileReport, PartReport, check
 from evolvent.data.download import Progress
-from evolvent.data.fetch import fetch
+from evolvent.data.fetching import fetch
 from evolvent.data.image_set import ImageData, ImageSet
-from evolvent.data.load import load
 from evolvent.data.loader import Batch, BatchLoader
-from evolvent.data.locate import Location, cache_folder, locate
+from evolvent.data.loading import load
+from evolvent.data.locations import Location, cache_folder, locate
 from evolvent.data.splits import split
 
 __all__ = [

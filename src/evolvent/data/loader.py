@@ -101,8 +101,8 @@ class BatchLoader:
         """Rows in the order of the epoch; in evaluation only those of this rank."""
         if self.shuffle:
             return randomness.permutation(len(self.images), self.seed, self.epoch)
-        step = self.world_size if self._evaluation else 1
-        return torch.arange(self.rank if self._evaluation else 0, len(self.images), step)
+        rows = torch.arange(len(self.images))
+        return rows[self.rank :: self.world_size] if self._evaluation else rows
 
     def _cut(self, rows: Tensor, number: int) -> Tensor:
         """This rank's rows of one batch."""

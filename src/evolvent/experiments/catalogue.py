@@ -50,10 +50,12 @@ def _read(name_or_file: str) -> dict[str, Any]:
     path = Path(name_or_file)
     looks_like_file = path.suffix in (".yaml", ".yml")
     if looks_like_file and not path.is_file():
-        raise ConfigError(f"there is no recipe file {name_or_file!r}; `evolvent recipes` lists those that ship with it.")
+        raise ConfigError(
+            f"there is no recipe file {name_or_file!r}; `evolvent recipes` lists those that ship with it."
+        )
     if not looks_like_file and name_or_file not in recipe_names():
         raise UnknownNameError("recipe", name_or_file, recipe_names(), "`evolvent recipes` lists all of them.")
-    text = path.read_text() if looks_like_file else (_home() / f"{name_or_file}.yaml").read_text()
+    text = (path if looks_like_file else _home() / f"{name_or_file}.yaml").read_text(encoding="utf-8")
     values = _parse(text, name_or_file)
     if not isinstance(values, dict):
         raise ConfigError(f"recipe {name_or_file!r} is no mapping of keys to values.")

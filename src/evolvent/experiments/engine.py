@@ -95,7 +95,9 @@ def run_cell(cell: Cell, data: ImageData, folder: Path, cost: Cost, resources: R
     task = _make_task(cell, build_model(cell, data), splits)
     stopwatch = Stopwatch(cell.data.batch_size, lambda progress: observer.cell_progresses(cell, progress))
     history = History(folder, stopwatch)
-    trainer = _make_trainer(cell, resources, [stopwatch, history, LastCheckpoint(folder, cell.training.checkpoint_steps)])
+    trainer = _make_trainer(
+        cell, resources, [stopwatch, history, LastCheckpoint(folder, cell.training.checkpoint_steps)]
+    )
     if trainer.is_global_zero:
         write_config(folder / "config.yaml", cell)
         found = environment(cell.seed, resources.devices, resources.nodes)
@@ -146,10 +148,11 @@ def _make_trainer(cell: Cell, resources: Resources, callbacks: list[pl.Callback]
 
 
 def _loaders(cell: Cell, splits: Splits, trainer: pl.Trainer) -> tuple[ResumedEpochs, BatchLoader]:
-    place = {"rank": trainer.global_rank, "world_size": trainer.world_size}
-    train = BatchLoader(splits.train, cell.data.batch_size, seed=cell.seed, **place)
-    size = -(-cell.data.eval_batch_size // trainer.world_size) * trainer.world_size
-    return ResumedEpochs(train, trainer), BatchLoader(splits.watched, size, shuffle=False, drop_last=False, **place)
+    rank, world = trainer.global_rank, trainer.world_size
+    train = BatchLoader(splits.train, cell.data.batch_size, cell.seed, rank=rank, world_size=world)
+    size = -(-cell.data.eval_batch_size // world) * world
+    watched = BatchLoader(splits.watched, size, shuffle=False, drop_last=False, rank=rank, world_size=world)
+    return ResumedEpochs(train, trainer), watched
 
 
 class ResumedEpochs:
@@ -175,9 +178,7 @@ class ResumedEpochs:
         """Nothing to load; see :meth:`state_dict`."""
 
 
-def _conclude(
-    cell: Cell, splits: Splits, folder: Path, cost: Cost, trainer: pl.Trainer, history: History
-) -> Result:
+def _conclude(cell: Cell, splits: Splits, folder: Path, cost: Cost, trainer: pl.Trainer, history: History) -> Result:
     """Evaluate the kept model on the test images and write what the report needs; ``result.json`` last."""
     trainer.strategy.barrier()
     model = load(folder / "model").to(trainer.strategy.root_device)

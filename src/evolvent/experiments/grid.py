@@ -85,5 +85,7 @@ def _locked(folder: Path) -> Iterator[None]:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise ConfigError(f"another process is running in {folder}. Wait for it, or choose another --out.") from None
+            raise ConfigError(
+                f"another process is running in {folder}. Wait for it, or choose another --out."
+            ) from None
         yield

@@ -31,7 +31,9 @@ class Stopwatch(pl.Callback):
         self._steps_here = 0
         self._seconds_here = 0.0
 
-    def on_train_batch_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule, batch: Any, batch_idx: int) -> None:
+    def on_train_batch_start(
+        self, trainer: pl.Trainer, pl_module: pl.LightningModule, batch: Any, batch_idx: int
+    ) -> None:
         self._began = self._began or time.perf_counter()
 
     def on_train_batch_end(
@@ -41,17 +43,18 @@ class Stopwatch(pl.Callback):
         self.seconds += now - self._began
         self._seconds_here += now - self._began
         self._steps_here += 1
-        self._began = 0.0 if batch_idx + 1 == trainer.num_training_batches else now
-        if now - self._told > self.interval:
+        epoch_ends = batch_idx + 1 == trainer.num_training_batches
+        self._began = 0.0 if epoch_ends else now
+        if epoch_ends or now - self._told > self.interval:
             self._told = now
-            self.tell(self._progress(trainer, pl_module))
+            self.tell(self._progress(trainer, pl_module, epoch_ends))
 
     @property
     def images_per_second(self) -> float:
         """Over the steps of this process."""
         return self._steps_here * self.batch_size / self._seconds_here if self._seconds_here else math.nan
 
-    def _progress(self, trainer: pl.Trainer, task: pl.LightningModule) -> Progress:
+    def _progress(self, trainer: pl.Trainer, task: pl.LightningModule, epoch_ends: bool) -> Progress:
         assert isinstance(task, Classification)
         loss, hits, count = task.training_sums.tolist()
         epochs, per_epoch = trainer.max_epochs or 1, int(trainer.num_training_batches)
@@ -65,6 +68,7 @@ class Stopwatch(pl.Callback):
             accuracy=hits / max(count, 1),
             images_per_second=self.images_per_second,
             seconds_left=left * self._seconds_here / self._steps_here,
+            epoch_ends=epoch_ends,
         )
 
     def state_dict(self) -> dict[str, Any]:

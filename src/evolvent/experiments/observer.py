@@ -21,6 +21,7 @@ class Progress:
     accuracy: float
     images_per_second: float
     seconds_left: float
+    epoch_ends: bool
 
 
 class Observer:

@@ -24,7 +24,7 @@ class ModelConfig(Config):
 class AugmentConfig(Config):
     """Zero padding with random crop, and random horizontal flip."""
 
-    pad: int = Field(0, ge=0)
+    pad: int = Field(default=0, ge=0)
     flip: bool = False
 
 
@@ -32,10 +32,12 @@ class DataConfig(Config):
     """A data set by name, how it is cut and how it is served."""
 
     name: str
-    batch_size: int = Field(100, ge=1)
-    eval_batch_size: int = Field(500, ge=1)
-    validation: float = Field(0.0, ge=0, lt=1, description="share of the training images held out to choose the model")
-    fraction: float = Field(1.0, gt=0, le=1, description="share of the training images that is used")
+    batch_size: int = Field(default=100, ge=1)
+    eval_batch_size: int = Field(default=500, ge=1)
+    validation: float = Field(
+        default=0.0, ge=0, lt=1, description="share of the training images held out to choose the model"
+    )
+    fraction: float = Field(default=1.0, gt=0, le=1, description="share of the training images that is used")
     augment: AugmentConfig = AugmentConfig()
 
 
@@ -43,22 +45,26 @@ class TaskConfig(Config):
     """The objective."""
 
     name: Literal["classification"] = "classification"
-    label_smoothing: float = Field(0.0, ge=0, lt=1)
-    smoothness: float = Field(0.0, ge=0, description="weight smoothness decay, alpha_2 of Bohn et al. 2021, eq. 4.8")
+    label_smoothing: float = Field(default=0.0, ge=0, lt=1)
+    smoothness: float = Field(
+        default=0.0, ge=0, description="weight smoothness decay, alpha_2 of Bohn et al. 2021, eq. 4.8"
+    )
 
 
 class TrainingConfig(Config):
     """How long and by which means."""
 
-    epochs: int = Field(10, ge=1)
+    epochs: int = Field(default=10, ge=1)
     gradient: str = "backprop"
-    clip_norm: float | None = Field(None, gt=0)
+    clip_norm: float | None = Field(default=None, gt=0)
     precision: Literal["32-true", "64-true", "bf16-mixed", "16-mixed"] = "32-true"
-    checkpoint_steps: int | None = Field(None, ge=1, description="also checkpoint every so many steps, inside an epoch")
+    checkpoint_steps: int | None = Field(
+        default=None, ge=1, description="also checkpoint every so many steps, inside an epoch"
+    )
 
 
 class PublishedFigure(Config):
-    """A figure printed in a paper, to stand beside the measured one."""
+    """A figure printed in a paper, to stand beside the measured one; accuracies are shares of one or, above 1, percent."""
 
     variant: str
     metric: str = "accuracy"
@@ -71,7 +77,7 @@ class Cell(Config):
 
     recipe: str
     variant: str
-    seed: int = Field(0, ge=0)
+    seed: int = Field(default=0, ge=0)
     model: ModelConfig
     data: DataConfig
     task: TaskConfig = TaskConfig()
@@ -91,7 +97,9 @@ class Recipe(Config):
     title: str
     question: str
     papers: list[str] = []
-    minutes: float | None = Field(None, description="measured wall-clock time of the whole grid on two CPU cores")
+    minutes: float | None = Field(
+        default=None, description="measured wall-clock time of the whole grid on two CPU cores"
+    )
     model: ModelConfig
     data: DataConfig
     task: TaskConfig = TaskConfig()
@@ -99,7 +107,7 @@ class Recipe(Config):
     schedule: ScheduleConfig = ScheduleConfig()
     training: TrainingConfig = TrainingConfig()
     variants: dict[str, dict[str, Any]] = {}
-    seeds: list[int] = Field([0], min_length=1)
+    seeds: list[int] = Field(default=[0], min_length=1)
     published: list[PublishedFigure] = []
 
     def cells(self) -> list[Cell]:
@@ -108,7 +116,9 @@ class Recipe(Config):
         A variant is a nested mapping that is laid over the recipe's own setting; a variant that names another model
         starts from that model's default options.
         """
-        return [self._cell(variant, seed) for seed in self.seeds for variant in (self.variants or {self.model.name: {}})]
+        return [
+            self._cell(variant, seed) for seed in self.seeds for variant in (self.variants or {self.model.name: {}})
+        ]
 
     def _cell(self, variant: str, seed: int) -> Cell:
         setting = self.model_dump(include={"model", "data", "task", "optimizer", "schedule", "training"}, mode="json")
@@ -124,7 +134,9 @@ class Recipe(Config):
 
 
 def overlay(base: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
-    """``base`` with the leaves of ``changes`` laid over it; naming another model drops the old model's options.
+    """``base`` with the leaves of ``changes`` laid over it.
+
+    Naming another model drops the old model's options, and an empty mapping clears what was there.
 
     >>> overlay({"a": {"b": 1, "c": 2}}, {"a": {"b": 5}})
     {'a': {'b': 5, 'c': 2}}
@@ -132,7 +144,7 @@ def overlay(base: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
     merged = dict(base)
     for key, value in changes.items():
         old = merged.get(key)
-        if isinstance(old, dict) and isinstance(value, dict):
+        if isinstance(old, dict) and isinstance(value, dict) and value:
             old = {} if key == "model" and value.get("name", old.get("name")) != old.get("name") else old
             merged[key] = overlay(old, value)
         else:

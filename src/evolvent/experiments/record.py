@@ -1,8 +1,9 @@
 """What a finished cell leaves in its folder, and how it is read back.
 
 A run folder holds ``config.yaml``, ``metrics.csv``, ``checkpoints/``, ``model/``, ``environment.json``, and at the end
-``evaluation.npz`` and ``result.json``; the last marks the cell as finished. A grid's folder holds its ``config.yaml``,
-one run folder per cell below ``cells/``, ``summary.csv`` and ``report.html``. All files appear by write-then-rename.
+``evaluation.npz`` and ``result.json``; the last marks the cell as finished. A grid's folder has one run folder per
+cell below ``cells/``. The top folder also holds the ``recipe.yaml`` it was made from, ``summary.csv`` and
+``report.html``. All files appear by write-then-rename.
 """
 
 from __future__ import annotations
@@ -98,7 +99,7 @@ def is_finished(folder: Path) -> bool:
 def read_recipe(folder: Path) -> Recipe | None:
     """The recipe that a run folder was made from."""
     path = folder / "recipe.yaml"
-    return Recipe.read(yaml.safe_load(path.read_text()), str(path)) if path.is_file() else None
+    return Recipe.read(yaml.safe_load(path.read_text(encoding="utf-8")), str(path)) if path.is_file() else None
 
 
 def read_record(folder: Path) -> Record:
@@ -109,11 +110,11 @@ def read_record(folder: Path) -> Record:
     environment = folder / "environment.json"
     return Record(
         folder=folder,
-        cell=Cell.read(yaml.safe_load(path.read_text()), str(path)),
+        cell=Cell.read(yaml.safe_load(path.read_text(encoding="utf-8")), str(path)),
         metrics=read_metrics(folder / "metrics.csv"),
         result=read_result(folder / "result.json"),
         evaluation=read_evaluation(folder / "evaluation.npz"),
-        environment=json.loads(environment.read_text()) if environment.is_file() else {},
+        environment=json.loads(environment.read_text(encoding="utf-8")) if environment.is_file() else {},
     )
 
 
@@ -128,7 +129,7 @@ def write_result(path: Path, result: Result) -> None:
 def read_result(path: Path) -> Result | None:
     if not path.is_file():
         return None
-    values = json.loads(path.read_text())
+    values = json.loads(path.read_text(encoding="utf-8"))
     return Result(**values | {"cost": Cost(**values["cost"])})
 
 
@@ -145,7 +146,7 @@ def write_metrics(path: Path, rows: list[dict[str, float]]) -> None:
 def read_metrics(path: Path) -> dict[str, list[float]]:
     if not path.is_file():
         return {}
-    with path.open(newline="") as file:
+    with path.open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     return {key: [float(row[key] or "nan") for row in rows] for key in (rows[0] if rows else [])}
 
@@ -158,16 +159,17 @@ def write_evaluation(path: Path, evaluation: Evaluation) -> None:
     for name in _LISTS:
         arrays |= {f"{name}.{k}": array for k, array in enumerate(getattr(evaluation, name))}
     with atomic_path(path) as draft, draft.open("wb") as file:
-        np.savez_compressed(file, **arrays)
+        np.savez_compressed(file, allow_pickle=False, **arrays)
 
 
 def read_evaluation(path: Path) -> Evaluation | None:
     if not path.is_file():
         return None
     with np.load(path, allow_pickle=False) as arrays:
-        single = {name: arrays[name] for name in arrays.files if "." not in name}
-        lists = {name: _numbered(arrays, name) for name in _LISTS}
-    return Evaluation(**single | {"image_label": int(single["image_label"])}, **lists)
+        values: dict[str, Any] = {name: arrays[name] for name in arrays.files if "." not in name}
+        values |= {name: _numbered(arrays, name) for name in _LISTS}
+    values["image_label"] = int(values["image_label"])
+    return Evaluation(**values)
 
 
 def _numbered(arrays: Any, name: str) -> list[np.ndarray]:

@@ -10,7 +10,7 @@ from evolvent.dynamics import Dynamics
 from evolvent.integrators._contract import Integrator
 
 
-class Euler(Integrator):
+class Euler(Integrator[Dynamics]):
     r"""Explicit Euler, :math:`u^+ = u + h F(t, u)`: the step of a ResNet (Haber and Ruthotto 2017)."""
 
     order = 1
@@ -19,7 +19,7 @@ class Euler(Integrator):
         return axpy(u, h, f(t, u))
 
 
-class ProjectedEuler(Integrator):
+class ProjectedEuler(Integrator[Dynamics]):
     r"""Explicit Euler followed by projection onto :math:`u \ge 0`, :math:`u^+ = \max(0, u + h F(t, u))`.
 
     With :math:`h = 1` this is the original ResNet step (He et al. 2016), whose last ReLU acts on the sum. It is the

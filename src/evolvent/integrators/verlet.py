@@ -7,7 +7,7 @@ from evolvent.dynamics import PartitionedDynamics
 from evolvent.integrators._contract import ReversibleIntegrator
 
 
-class Verlet(ReversibleIntegrator):
+class Verlet(ReversibleIntegrator[PartitionedDynamics]):
     r"""Symplectic, explicit and exactly reversible; both parts advance in turn.
 
     .. math:: y^+ = y + h\, f(t, z), \qquad z^+ = z + h\, g(t + h, y^+)

@@ -76,7 +76,9 @@ def _read_tensors(path: Path) -> dict[str, Tensor]:
     with path.open("rb") as file:
         head = file.read(2)
     if head[:1] == b"\x80" or head == b"PK":
-        raise ModelFileError(f"{path} is a pickle, not safetensors; it is refused, because reading one can run any code.")
+        raise ModelFileError(
+            f"{path} is a pickle, not safetensors; it is refused, because reading one can run any code."
+        )
     try:
         return load_file(path)
     except SafetensorError as error:

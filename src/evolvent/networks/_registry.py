@@ -100,7 +100,7 @@ def create_model(name: str, **options: Any) -> nn.Module:
             advice = f"It takes {', '.join(entry.known_options())}."
             raise UnknownNameError(f"option of {name}", key, entry.known_options(), advice)
     model = _checked_build(entry, {**entry.options, **options})
-    model.spec = ModelSpec(name, dict(options))
+    vars(model)["spec"] = ModelSpec(name, dict(options))
     return model
 
 

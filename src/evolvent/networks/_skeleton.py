@@ -86,18 +86,33 @@ class PooledLinear(nn.Module):
     """
 
     def __init__(
-        self, channels: int, num_classes: int, *, size: tuple[int, int] | None = None, pool: int = 1, dropout: float = 0.0
+        self,
+        channels: int,
+        num_classes: int,
+        *,
+        size: tuple[int, int] | None = None,
+        pool: int = 1,
+        dropout: float = 0.0,
     ) -> None:
         super().__init__()
         height, width = (1, 1) if size is None else (size[0] // pool, size[1] // pool)
         if height * width == 0:
-            raise ConfigError(f"features of {size} pixels are smaller than the head's pool of {pool}. Use larger images.")
+            raise ConfigError(
+                f"features of {size} pixels are smaller than the head's pool of {pool}. Use larger images."
+            )
         self.pool = nn.AdaptiveAvgPool2d(1) if size is None else nn.AvgPool2d(pool)
         self.dropout = nn.Dropout(dropout) if dropout else nn.Identity()
         self.linear = nn.Linear(channels * height * width, num_classes)
 
     def forward(self, u: Tensor) -> Tensor:
         return self.linear(self.dropout(torch.flatten(self.pool(u), 1)))
+
+
+def plain_conv(before: int, after: int, kernel_size: int = 3, stride: int = 1) -> nn.Conv2d:
+    """A convolution without bias, initialised after He et al. 2015."""
+    conv = nn.Conv2d(before, after, kernel_size, stride=stride, padding=kernel_size // 2, bias=False)
+    nn.init.kaiming_normal_(conv.weight)
+    return conv
 
 
 def per_unit(blocks: int | Sequence[int], units: int) -> list[int]:

@@ -11,7 +11,7 @@ from evolvent.dynamics import Hamiltonian
 from evolvent.evolution import Evolution
 from evolvent.integrators import Verlet
 from evolvent.networks._registry import register_family, register_member
-from evolvent.networks._skeleton import ImageNetwork, PooledLinear, per_unit
+from evolvent.networks._skeleton import ImageNetwork, PooledLinear, per_unit, plain_conv
 
 
 @register_family("hamiltonian", papers=("bohn2021", "chang2018"), recipe="mnist-hamiltonian")
@@ -67,7 +67,7 @@ def hamiltonian(
             body.append(_raise_channels(channels[unit - 1], width, pooled))
         dynamics = [Hamiltonian(width // 2, bias=bias, batch_norm=batch_norm) for _ in range(count)]
         body.append(Evolution(dynamics, Verlet(), step_size=step_size))
-    stem = nn.Conv2d(in_channels, channels[0], 3, padding=1, bias=False)
+    stem = plain_conv(in_channels, channels[0])
     if not pooled:
         return ImageNetwork(stem, body, nn.Conv2d(channels[-1], num_classes, 1), in_channels=in_channels)
     shrink = 2 ** (len(channels) - 1)
@@ -78,7 +78,7 @@ def hamiltonian(
 
 def _raise_channels(before: int, after: int, pooled: bool) -> nn.Sequential:
     pool = [nn.AvgPool2d(2)] if pooled else []
-    return nn.Sequential(*pool, nn.Conv2d(before, after, 1, bias=False), nn.ReLU())
+    return nn.Sequential(*pool, plain_conv(before, after, 1), nn.ReLU())
 
 
-register_member("hamiltonian74", "hamiltonian", recipe="cifar10-hamiltonian", channels=(32, 64, 112), blocks=6)
+register_member("hamiltonian74", "hamiltonian", recipe="pide-table1-cifar10", channels=(32, 64, 112), blocks=6)

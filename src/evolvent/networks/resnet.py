@@ -12,12 +12,12 @@ from evolvent.dynamics import Residual
 from evolvent.evolution import Evolution
 from evolvent.integrators import Euler, ProjectedEuler
 from evolvent.networks._registry import register_family, register_member
-from evolvent.networks._skeleton import ImageNetwork, PooledLinear, per_unit
+from evolvent.networks._skeleton import ImageNetwork, PooledLinear, per_unit, plain_conv
 
 Activation = Literal["post", "pre"]
 
 
-@register_family("resnet", papers=("he2016deep",), recipe="mnist-resnet")
+@register_family("resnet", papers=("he2016deep",), recipe="mnist-residual")
 def resnet(
     num_classes: int = 10,
     in_channels: int = 3,
@@ -47,12 +47,12 @@ def resnet(
     >>> sum(p.numel() for p in resnet().parameters())
     658586
     """
-    stem = nn.Sequential(_conv(in_channels, channels[0]), nn.BatchNorm2d(channels[0]), nn.ReLU())
+    stem = nn.Sequential(plain_conv(in_channels, channels[0]), nn.BatchNorm2d(channels[0]), nn.ReLU())
     body = _body(channels, blocks, step_size, "post")
     return ImageNetwork(stem, body, PooledLinear(channels[-1], num_classes, dropout=dropout), in_channels=in_channels)
 
 
-@register_family("preresnet", papers=("he2016identity",), recipe="mnist-preresnet")
+@register_family("preresnet", papers=("he2016identity",), recipe="mnist-residual")
 def preresnet(
     num_classes: int = 10,
     in_channels: int = 3,
@@ -85,7 +85,7 @@ def preresnet(
     """
     body = [*_body(channels, blocks, step_size, "pre"), nn.BatchNorm2d(channels[-1]), nn.ReLU()]
     head = PooledLinear(channels[-1], num_classes, dropout=dropout)
-    return ImageNetwork(_conv(in_channels, channels[0]), body, head, in_channels=in_channels)
+    return ImageNetwork(plain_conv(in_channels, channels[0]), body, head, in_channels=in_channels)
 
 
 class Downsampling(nn.Module):
@@ -100,9 +100,9 @@ class Downsampling(nn.Module):
         self.activation = activation
         self.step_size = step_size
         self.extra = after - before
-        self.conv1 = _conv(before, after, stride=2)
+        self.conv1 = plain_conv(before, after, stride=2)
         self.norm1 = nn.BatchNorm2d(before if activation == "pre" else after)
-        self.conv2 = _conv(after, after)
+        self.conv2 = plain_conv(after, after)
         self.norm2 = nn.BatchNorm2d(after)
 
     def forward(self, u: Tensor) -> Tensor:
@@ -114,13 +114,9 @@ class Downsampling(nn.Module):
         return torch.relu(shortcut + self.step_size * update)
 
 
-def _conv(before: int, after: int, stride: int = 1) -> nn.Conv2d:
-    conv = nn.Conv2d(before, after, 3, stride=stride, padding=1, bias=False)
-    nn.init.kaiming_normal_(conv.weight)
-    return conv
-
-
-def _body(channels: tuple[int, ...], blocks: int | tuple[int, ...], h: float, activation: Activation) -> list[nn.Module]:
+def _body(
+    channels: tuple[int, ...], blocks: int | tuple[int, ...], h: float, activation: Activation
+) -> list[nn.Module]:
     method = ProjectedEuler() if activation == "post" else Euler()
     body: list[nn.Module] = []
     for unit, (width, count) in enumerate(zip(channels, per_unit(blocks, len(channels)), strict=True)):
@@ -131,5 +127,5 @@ def _body(channels: tuple[int, ...], blocks: int | tuple[int, ...], h: float, ac
     return body
 
 
-register_member("resnet44", "resnet", recipe="cifar10-resnet", channels=(16, 32, 64), blocks=7)
-register_member("preresnet20", "preresnet", recipe="cifar10-preresnet", channels=(24, 48, 92), blocks=3)
+register_member("resnet44", "resnet", recipe="pide-table1-cifar10", channels=(16, 32, 64), blocks=7)
+register_member("preresnet20", "preresnet", recipe="pide-table1-cifar10", channels=(24, 48, 92), blocks=3)

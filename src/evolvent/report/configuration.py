@@ -104,14 +104,15 @@ def _environment(runs: Sequence[Run]) -> str:
     names = dict.fromkeys(name for values in found for name in values)
     heads = [text(f"{run.name} {run.identity}") for run in runs] if len(runs) > 1 else ["Value"]
     rows = [[text(name), *(text(values.get(name, NONE)) for values in found)] for name in names]
-    return section("environment", "Environment", table("Environment of the runs", ["Name", *heads], rows) if rows else "")
+    html = table("Environment of the runs", ["Name", *heads], rows) if rows else ""
+    return section("environment", "Environment", html)
 
 
 def environment_values(run: Run) -> dict[str, str]:
     """Every entry of the cells' environments; differing values one after the other."""
-    met: dict[str, dict[str, None]] = {}
+    met: dict[str, list[str]] = {}
     for record in run.records:
         for path, value in leaves(record.environment):
             written = value if isinstance(value, str) else scalar(value)
-            met.setdefault(path, {})[written] = None
-    return {path: ", ".join(values) for path, values in met.items()}
+            met.setdefault(path, []).append(written)
+    return {path: ", ".join(dict.fromkeys(values)) for path, values in met.items()}

@@ -105,4 +105,5 @@ def _picture(series: Series, matrix: np.ndarray) -> str:
         [text(series.class_name(p.true)), text(series.class_name(p.predicted)), count(p.count), text(percent(p.share))]
         for p in pairs
     ]
-    return drawn + table(f"Most confused classes of {series.label}", ["True", "Predicted", "Count", "Of the class"], rows)
+    head = ["True", "Predicted", "Count", "Of the class"]
+    return drawn + table(f"Most confused classes of {series.label}", head, rows)

@@ -19,7 +19,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 LOSSES = {"train_loss": "Training loss", "val_loss": "Validation loss", "test_loss": "Test loss"}
-ACCURACIES = {"train_accuracy": "Training accuracy", "val_accuracy": "Validation accuracy", "test_accuracy": "Test accuracy"}
+ACCURACIES = {
+    "train_accuracy": "Training accuracy",
+    "val_accuracy": "Validation accuracy",
+    "test_accuracy": "Test accuracy",
+}
 RATE = {"lr": "Learning rate"}
 
 Line = tuple[np.ndarray, np.ndarray]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from evolvent.experiments.record import Evaluation
 from evolvent.report.markup import figure, image, key, section, text
 from evolvent.report.numbers import percent
 from evolvent.report.pixels import png_uri, to_rgb
@@ -41,10 +42,12 @@ def most_confident(series: Series, limit: int = 24) -> list[Mistake]:
     return list(distinct.values())[:limit]
 
 
-def _mistakes(evaluation) -> list[Mistake]:
-    columns = (evaluation.wrong_images, evaluation.wrong_labels, evaluation.wrong_predictions, evaluation.wrong_confidences)
-    return [Mistake(picture, int(label), int(prediction), float(confidence))
-            for picture, label, prediction, confidence in zip(*columns, strict=True)]
+def _mistakes(found: Evaluation) -> list[Mistake]:
+    columns = (found.wrong_images, found.wrong_labels, found.wrong_predictions, found.wrong_confidences)
+    return [
+        Mistake(picture, int(label), int(prediction), float(confidence))
+        for picture, label, prediction, confidence in zip(*columns, strict=True)
+    ]
 
 
 def _block(series: Series, is_open: bool) -> str:

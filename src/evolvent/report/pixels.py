@@ -20,7 +20,7 @@ def png_uri(pixels: np.ndarray) -> str:
     from matplotlib.image import imsave
 
     buffer = io.BytesIO()
-    imsave(buffer, np.ascontiguousarray(pixels), format="png", metadata={"Software": None})
+    imsave(buffer, np.ascontiguousarray(pixels), format="png", metadata={"Software": "Evolvent"})
     return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode("ascii")
 
 
@@ -63,7 +63,7 @@ def signed_strip(maps: np.ndarray, limit: int = 32) -> np.ndarray:
     maps = shrink(np.nan_to_num(maps.astype(np.float32), posinf=0.0, neginf=0.0), limit)
     largest = np.abs(maps).max(axis=(0, 2, 3), keepdims=True)
     strength = np.rint(_LEVELS * np.abs(maps) / np.where(largest > 0, largest, 1)) / _LEVELS
-    colours = np.where(maps[..., None] > 0, np.uint8(POSITIVE), np.uint8(NEGATIVE))
+    colours = np.where(maps[..., None] > 0, np.array(POSITIVE, np.uint8), np.array(NEGATIVE, np.uint8))
     colours = np.where(strength[..., None] < _GROUND, np.uint8(128), colours)
     opacity = np.rint(255 * np.maximum(strength, _GROUND))[..., None].astype(np.uint8)
     gap = 1 + maps.shape[-1] // 16

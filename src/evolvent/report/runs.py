@@ -93,8 +93,8 @@ def read_run(folder: Path) -> Run:
 def list_series(runs: Sequence[Run]) -> list[Series]:
     """All variants of all runs, under labels that tell them apart."""
     pairs = [(run, variant) for run in runs for variant in run.variants]
-    labels = _labels(pairs)
-    return [_series(label, k, run, variant) for k, (label, (run, variant)) in enumerate(zip(labels, pairs, strict=True))]
+    named = zip(_labels(pairs), pairs, strict=True)
+    return [_series(label, index, run, variant) for index, (label, (run, variant)) in enumerate(named)]
 
 
 def _series(label: str, index: int, run: Run, variant: str) -> Series:

@@ -1,7 +1,7 @@
 """Colours of the report, and how a matplotlib figure becomes SVG that takes them from the page.
 
-Figures are drawn in sentinel colours; in the SVG each sentinel is replaced by a CSS variable, so that one picture serves
-light and dark pages.
+Figures are drawn in sentinel colours; in the SVG each sentinel is replaced by a CSS variable, so that one picture
+serves light and dark pages.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 LIGHT_PAGE, DARK_PAGE = "#ffffff", "#16191e"
-# After Okabe and Ito, darkened for light and lightened for dark pages.
-LIGHT = ("#0067a8", "#d14900", "#00855f", "#b0478a", "#8a6a00", "#4a4f57", "#5a45c4", "#98201f")
-DARK = ("#5cb8f2", "#ff8f4a", "#2fcf9f", "#ee93c8", "#e8c22e", "#c9ced6", "#a99cff", "#ff7b76")
+# Hues after Okabe and Ito, moved until they differ for colour-blind eyes too and stand out from their page.
+LIGHT = ("#006fc1", "#df3a14", "#167a52", "#95417b", "#7c7d0a", "#304841", "#7635c6", "#a81619")
+DARK = ("#58c3ff", "#ff7b5e", "#1fea99", "#e284ae", "#d3d622", "#d4c0c2", "#9293ff", "#e36082")
 INK, FAINT = "#010203", "#010204"  # sentinels of text and axes, and of grid lines
 _SENTINELS = tuple(f"#0101{0x10 + k:02x}" for k in range(len(LIGHT)))
 
@@ -79,7 +79,7 @@ def themed_svg(figure: Figure, name: str, description: str) -> str:
 
 
 def adopt_svg(svg: str, name: str, description: str) -> str:
-    """Fit matplotlib's SVG into a page: no global style, no outside names, ids of its own, the page's font and colours."""
+    """Fit matplotlib's SVG into a page: no global style, ids of its own, the page's font and colours."""
     body = svg[svg.index("<svg") :]
     body = re.sub(r"<metadata>.*?</metadata>", "", body, flags=re.S)
     body = re.sub(r"<style.*?</style>", "", body, flags=re.S)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,6 +13,9 @@ from evolvent.report.markup import figure, image, key, scroll, section, text
 from evolvent.report.pixels import png_uri, signed_strip, to_rgb
 from evolvent.report.runs import Series
 from evolvent.report.theme import FAINT, INK, series_sentinel, themed_svg
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 TIMES, CHANNELS = 10, 6  # shown at most
 
@@ -66,7 +70,8 @@ def _strip(number: int, maps: np.ndarray, label: str) -> str:
     rows = "".join(f"<span>{k}</span>" for k in range(1, chosen.shape[1] + 1))
     columns = "".join(f"<span>{time}</span>" for time in times)
     picture = image(png_uri(pixels), description, width, height)
-    inner = f'<div class="strip" style="--times:{len(times)}"><div class="rows">{rows}</div>{picture}<div class="times">{columns}</div></div>'
+    parts = f'<div class="rows">{rows}</div>{picture}<div class="times">{columns}</div>'
+    inner = f'<div class="strip" style="--times:{len(times)}">{parts}</div>'
     size = "×".join(map(str, maps.shape[-2:]))
     caption = f"Evolution {number}: states 0 to {len(maps) - 1}, maps of {size} pixels"
     return figure(scroll(description, inner), caption, "card")
@@ -95,7 +100,7 @@ def _norms(series: Series, evaluation: Evaluation) -> str:
     return figure(svg, "Norm of the features over time; numbers above name the evolution", "card norm")
 
 
-def _from_zero(axes, norms: Sequence[np.ndarray]) -> None:
+def _from_zero(axes: Axes, norms: Sequence[np.ndarray]) -> None:
     from matplotlib.ticker import MaxNLocator
 
     finite = np.concatenate(norms)

@@ -132,7 +132,7 @@ class Classification(pl.LightningModule):
     def _count(self, loss: Tensor, logits: Tensor, labels: Tensor) -> None:
         hits = (logits.argmax(1) == labels).sum()
         self.training_sums = self.training_sums.to(loss.device)
-        self.training_sums += torch.stack([loss.float() * len(labels), hits.float(), hits.new_tensor(len(labels)).float()])
+        self.training_sums += torch.stack([loss * len(labels), hits, torch.full_like(loss, len(labels))]).float()
 
 
 def classification_metrics(num_classes: int) -> MetricCollection:

@@ -12,17 +12,17 @@ from evolvent._core.config import Config
 
 
 class OptimizerConfig(Config):
-    r"""Which optimiser, and the decay :math:`R_1 = \tfrac{\alpha_1}{2}\|K\|_F^2` (Bohn et al. 2021, eq. 4.7) on weights.
+    r"""Which optimiser, and the decay :math:`\tfrac{\alpha_1}{2}\|K\|_F^2` of weights (Bohn et al. 2021, eq. 4.7).
 
     Decay acts on tensors with two or more axes (matrices and convolution kernels), never on biases or normalisations.
     """
 
     name: Literal["sgd", "adam"] = "sgd"
-    lr: float = Field(0.1, gt=0)
-    momentum: float = Field(0.9, ge=0, lt=1)
+    lr: float = Field(default=0.1, gt=0)
+    momentum: float = Field(default=0.9, ge=0, lt=1)
     nesterov: bool = False
     betas: tuple[float, float] = (0.9, 0.999)
-    weight_decay: float = Field(0.0, ge=0)
+    weight_decay: float = Field(default=0.0, ge=0)
 
 
 def make_optimizer(module: nn.Module, config: OptimizerConfig) -> torch.optim.Optimizer:

@@ -15,10 +15,10 @@ class ScheduleConfig(Config):
     """How the learning rate changes; times are in epochs and may be fractions."""
 
     name: Literal["constant", "multistep", "cosine"] = "constant"
-    milestones: list[float] = []
-    gamma: float = Field(0.1, gt=0)
-    warmup: float = Field(0.0, ge=0)
-    floor: float = Field(0.0, ge=0, le=1, description="where cosine ends, as a factor of the first rate")
+    milestones: tuple[float, ...] = ()
+    gamma: float = Field(default=0.1, gt=0)
+    warmup: float = Field(default=0.0, ge=0)
+    floor: float = Field(default=0.0, ge=0, le=1, description="where cosine ends, as a factor of the first rate")
 
 
 def learning_rate_factor(config: ScheduleConfig, time: float, total: float) -> float:

@@ -53,7 +53,7 @@ def _fields(path: Path) -> set[str]:
 
 
 def _load(path: Path, wanted: frozenset[str]) -> dict[str, np.ndarray]:
-    with reading(path), np.load(path, allow_pickle=False) as archive:
+    with reading(path), open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
         return {field: archive[field] for field in archive.files if field in wanted}
 
 

@@ -20,8 +20,8 @@ def read(files: Sequence[Path]) -> Arrays:
 def _part(path: Path) -> tuple[np.ndarray, np.ndarray]:
     from scipy.io import loadmat
 
-    with reading(path):
-        content = loadmat(path, variable_names=("X", "y"))
+    with reading(path), open(path, "rb") as file:
+        content = loadmat(file, variable_names=("X", "y"))
     images, labels = content.get("X"), content.get("y")
     if images is None or images.dtype != np.uint8 or images.ndim != 4 or images.shape[:3] != (32, 32, 3):
         raise DataError(f"{path}: 'X' must be uint8 of shape (32, 32, 3, N), found {_form(images)}.")

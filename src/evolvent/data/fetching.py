@@ -8,7 +8,7 @@ from pathlib import Path
 from evolvent._core.errors import DataError
 from evolvent.data.catalogue import CatalogueEntry, describe
 from evolvent.data.download import Progress, download
-from evolvent.data.locate import cache_folder
+from evolvent.data.locations import cache_folder
 from evolvent.data.unpack import unpack
 
 

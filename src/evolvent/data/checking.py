@@ -15,8 +15,8 @@ from evolvent.data.catalogue import CatalogueEntry
 from evolvent.data.formats.arrays import reading
 from evolvent.data.formats.idx import open_maybe_gzip
 from evolvent.data.image_set import ImageSet
-from evolvent.data.load import read
-from evolvent.data.locate import Location, locate
+from evolvent.data.loading import read
+from evolvent.data.locations import Location, locate
 
 
 @dataclass(frozen=True)

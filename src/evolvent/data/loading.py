@@ -12,7 +12,7 @@ from evolvent._core.errors import DataError
 from evolvent.data.catalogue import CatalogueEntry, describe, list_datasets
 from evolvent.data.formats.arrays import Arrays
 from evolvent.data.image_set import ImageData, ImageSet
-from evolvent.data.locate import Location, locate
+from evolvent.data.locations import Location, locate
 
 
 def load(name: str, folder: str | os.PathLike[str] | None = None) -> ImageData:
@@ -40,7 +40,7 @@ def read(location: Location) -> ImageData:
         train = _image_set(entry, arrays.x_train, arrays.y_train, classes, f"{location.match.folder}, training images")
         test = _image_set(entry, arrays.x_test, arrays.y_test, classes, f"{location.match.folder}, test images")
     except DataError as error:
-        raise DataError(f"{entry.name}: {error} To get it again: {entry.advice}") from error
+        raise DataError(f"{entry.name}: {error} {entry.advice}") from error
     return ImageData(entry.name, train, test, _source(location, train, test, arrays.remark))
 
 

@@ -1,0 +1,45 @@
+"""The real sets, where EVOLVENT_DATA leads to them."""
+
+import pytest
+import torch
+
+from evolvent.data import check, load
+from evolvent.errors import DataError
+
+
+def _load(name, folder):
+    try:
+        return load(name, folder)
+    except DataError as error:
+        pytest.skip(str(error))
+
+
+def test_mnist(real_data):
+    data = _load("mnist", real_data)
+    assert data.train.class_counts() == (5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949)
+    report = check("mnist", real_data)
+    assert report.ok
+    assert [file.published for file in report.files] == [True] * 4
+    assert report.train is not None
+    assert report.train.mean[0] == pytest.approx(0.1307, abs=1e-4)
+    assert report.train.std[0] == pytest.approx(0.3081, abs=1e-4)
+
+
+def test_cifar10(real_data):
+    data = _load("cifar10", real_data)
+    assert len(set(data.train.class_counts())) == 1
+    assert data.train.labels[:5].tolist() == [6, 9, 9, 4, 1]
+    mean = data.train.images.double().mean((0, 2, 3)) / 255
+    torch.testing.assert_close(mean, torch.tensor([0.4914, 0.4822, 0.4465], dtype=torch.float64), rtol=0, atol=0.01)
+
+
+def test_mnist_rot(real_data):
+    data = _load("mnist-rot", real_data)
+    assert (len(data.train), len(data.test)) == (12000, 50000)
+
+
+@pytest.mark.slow
+def test_tiny_imagenet(real_data):
+    data = _load("tiny-imagenet", real_data)
+    assert len(set(data.train.class_counts())) == 1
+    assert len(data.classes) == 200
