@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -91,7 +92,8 @@ class Evolution(nn.Module):
         if not isinstance(self.dynamics, nn.ModuleList) or self.steps < 2:
             return next(self.parameters(), torch.zeros(())).new_zeros(())
         in_time = zip(*([p for p in f.parameters() if p.ndim >= 2] for f in self.dynamics), strict=True)
-        return torch.stack([torch.stack(p).diff(dim=0).square().sum() for p in in_time]).sum() / self.step_size
+        changes = [torch.stack(p).diff(dim=0).square().sum() for p in in_time]
+        return torch.stack(changes).sum() / self.step_size if changes else torch.zeros(())
 
     def _enter(self, u: State) -> State:
         if isinstance(u, tuple) or not isinstance(self.dynamics_at(0), PartitionedDynamics):
@@ -125,14 +127,14 @@ def _count_steps(dynamics: nn.Module, steps: int | None) -> int:
         if steps not in (None, len(dynamics)):
             raise ConfigError(f"a list of {len(dynamics)} dynamics makes {len(dynamics)} steps, but steps={steps}.")
         return len(dynamics)
-    if steps is None or steps < 0:
-        raise ConfigError(f"dynamics that are constant in time need steps >= 0, got {steps}.")
+    if not isinstance(steps, int) or steps < 0:
+        raise ConfigError(f"dynamics that are constant in time need a whole number of steps >= 0, got {steps!r}.")
     return steps
 
 
 def _positive(step_size: float) -> float:
-    if not step_size > 0:
-        raise ConfigError(f"step_size must be positive, got {step_size}.")
+    if not 0 < step_size < math.inf:
+        raise ConfigError(f"step_size must be positive and finite, got {step_size}.")
     return float(step_size)
 
 

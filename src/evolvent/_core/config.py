@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Self, get_args
+from types import UnionType
+from typing import Any, Self, Union, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 

@@ -25,6 +25,9 @@ class UnknownNameError(EvolventError, KeyError):
     def __str__(self) -> str:  # KeyError would print the repr
         return str(self.args[0])
 
+    def __reduce__(self) -> tuple[object, ...]:  # the message is made once; a worker process sends it as it is
+        return _said_before, (str(self),)
+
 
 class ConfigError(EvolventError, ValueError):
     """A configuration that cannot be used as it stands."""
@@ -48,6 +51,12 @@ class NonFiniteError(EvolventError, ArithmeticError):
 
 class StorageError(EvolventError, OSError):
     """A file that could not be written, with the state that is left."""
+
+
+def _said_before(message: str) -> UnknownNameError:
+    error = UnknownNameError.__new__(UnknownNameError, message)
+    error.args = (message,)
+    return error
 
 
 def close_matches(name: str, known: Iterable[str], count: int = 3) -> list[str]:

@@ -7,7 +7,7 @@ import hashlib
 import os
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from evolvent._core.errors import StorageError
@@ -37,7 +37,8 @@ def atomic_path(target: str | os.PathLike[str]) -> Iterator[Path]:
     except OSError as error:
         raise _explained(error, target) from error
     finally:
-        draft.unlink(missing_ok=True)
+        with suppress(NotADirectoryError):
+            draft.unlink(missing_ok=True)
 
 
 def write_text(target: str | os.PathLike[str], text: str) -> None:
@@ -75,4 +76,6 @@ def _explained(error: OSError, target: Path) -> OSError:
         return StorageError(f"no space left while writing {target}; {kept}. Free some space and go on with --resume.")
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
         return StorageError(f"no permission to write {target}; {kept}. Choose another folder with --out.")
+    if isinstance(error, (FileExistsError, NotADirectoryError, IsADirectoryError)):
+        return StorageError(f"cannot write {target}: it is a folder, or a part of its path is a file.")
     return error

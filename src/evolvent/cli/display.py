@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -40,13 +38,6 @@ def working(what: str) -> Iterator[None]:
     """A moving sign while something takes its time."""
     with console.status(what):
         yield
-
-
-def quiet_lightning() -> None:
-    """Lightning's hints about hardware and workers say nothing that a user of recipes could act on."""
-    for name in ("lightning.pytorch", "lightning.fabric", "lightning"):
-        logging.getLogger(name).setLevel(logging.ERROR)
-    warnings.filterwarnings("ignore", module="lightning")
 
 
 class TerminalObserver(Observer):

@@ -24,14 +24,13 @@ def run(
 ) -> None:
     """Train what a recipe describes, and write a report."""
     from evolvent._core.files import write_text
-    from evolvent.cli.display import TerminalObserver, quiet_lightning, show_summary
+    from evolvent.cli.display import TerminalObserver, show_summary
     from evolvent.experiments.catalogue import load_recipe
     from evolvent.experiments.engine import Resources
     from evolvent.experiments.grid import is_main_process, run_folder, run_grid
     from evolvent.experiments.observer import Observer
     from evolvent.report import summary_csv, write_report
 
-    quiet_lightning()
     chosen = load_recipe(recipe, settings or (), seed)
     folder = run_folder(chosen, out)
     observer = TerminalObserver(chosen) if is_main_process() else Observer()

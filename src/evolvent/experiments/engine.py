@@ -23,6 +23,7 @@ from evolvent.experiments.environment import environment
 from evolvent.experiments.evaluation import evaluate
 from evolvent.experiments.history import History, Stopwatch
 from evolvent.experiments.observer import Observer
+from evolvent.experiments.quiet import quiet_lightning
 from evolvent.experiments.recipe import Cell, DataConfig
 from evolvent.experiments.record import Cost, Result, read_record, write_config, write_evaluation, write_result
 from evolvent.networks import create_model, load, model_entry
@@ -89,22 +90,30 @@ def measure_cost(cell: Cell, data: ImageData) -> Cost:
     )
 
 
-def run_cell(cell: Cell, data: ImageData, folder: Path, cost: Cost, resources: Resources, observer: Observer) -> Result:
+def check_cell(cell: Cell, data: ImageData, resources: Resources) -> None:
+    """Find out now what would fail later: batches that cannot be filled or shared."""
+    train = make_splits(data, cell.data).train
+    BatchLoader(train, cell.data.batch_size, world_size=resources.world_size)
+
+
+def run_cell(
+    cell: Cell, data: ImageData, folder: Path, cost: Cost, resources: Resources, observer: Observer
+) -> Result:
     """Train, or go on training from the last checkpoint, then evaluate; every file appears whole."""
     splits = make_splits(data, cell.data)
     task = _make_task(cell, build_model(cell, data), splits)
     stopwatch = Stopwatch(cell.data.batch_size, lambda progress: observer.cell_progresses(cell, progress))
     history = History(folder, stopwatch)
-    trainer = _make_trainer(
-        cell, resources, [stopwatch, history, LastCheckpoint(folder, cell.training.checkpoint_steps)]
-    )
-    if trainer.is_global_zero:
-        write_config(folder / "config.yaml", cell)
-        found = environment(cell.seed, resources.devices, resources.nodes)
-        write_text(folder / "environment.json", json.dumps(found, indent=2) + "\n")
-    last = folder / LAST
-    train, watched = _loaders(cell, splits, trainer)
-    trainer.fit(task, train, watched, ckpt_path=last if last.is_file() else None, weights_only=True)
+    checkpoint = LastCheckpoint(folder, cell.training.checkpoint_steps)
+    with quiet_lightning():
+        trainer = _make_trainer(cell, resources, [stopwatch, history, checkpoint])
+        if trainer.is_global_zero:
+            write_config(folder / "config.yaml", cell)
+            found = environment(cell.seed, resources.devices, resources.nodes)
+            write_text(folder / "environment.json", json.dumps(found, indent=2) + "\n")
+        last = folder / LAST
+        train, watched = _loaders(cell, splits, trainer)
+        trainer.fit(task, train, watched, ckpt_path=last if last.is_file() else None, weights_only=True)
     return _conclude(cell, splits, folder, cost, trainer, history)
 
 
@@ -171,7 +180,7 @@ class ResumedEpochs:
         yield from self.loader
 
     def state_dict(self) -> dict[str, int]:
-        """Nothing of its own: the place is in the trainer's counters. Present so that Lightning resumes inside an epoch."""
+        """Empty: the place is in the trainer's counters. It tells Lightning that this can resume inside an epoch."""
         return {}
 
     def load_state_dict(self, state_dict: dict[str, int]) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from evolvent import data
 from evolvent._core.errors import ConfigError
-from evolvent.experiments.engine import Resources, measure_cost, run_cell
+from evolvent.experiments.engine import Resources, check_cell, measure_cost, run_cell
 from evolvent.experiments.observer import Observer
 from evolvent.experiments.recipe import Cell, Recipe
 from evolvent.experiments.record import Result, is_finished, read_result, write_config
@@ -46,7 +46,9 @@ def run_grid(
     if is_main_process() and not resume and (folder / "recipe.yaml").exists():
         raise ConfigError(f"{folder} holds a run already. Add --resume to go on with it, or choose another --out.")
     sets = {cell.data.name: data.load(cell.data.name, data_folder) for cell in cells}
-    variants = {cell.variant: cell for cell in reversed(cells)}
+    variants = {cell.variant: cell for cell in cells}
+    for cell in variants.values():
+        check_cell(cell, sets[cell.data.name], resources)
     costs = {variant: measure_cost(cell, sets[cell.data.name]) for variant, cell in variants.items()}
     with _locked(folder):
         if is_main_process():

@@ -64,7 +64,7 @@ class TrainingConfig(Config):
 
 
 class PublishedFigure(Config):
-    """A figure printed in a paper, to stand beside the measured one; accuracies are shares of one or, above 1, percent."""
+    """A figure printed in a paper, to stand beside the measured one; an accuracy above 1 is in percent."""
 
     variant: str
     metric: str = "accuracy"
@@ -134,9 +134,7 @@ class Recipe(Config):
 
 
 def overlay(base: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
-    """``base`` with the leaves of ``changes`` laid over it.
-
-    Naming another model drops the old model's options, and an empty mapping clears what was there.
+    """``base`` with the leaves of ``changes`` laid over it; naming another model drops the old model's options.
 
     >>> overlay({"a": {"b": 1, "c": 2}}, {"a": {"b": 5}})
     {'a': {'b': 5, 'c': 2}}
@@ -144,23 +142,30 @@ def overlay(base: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
     merged = dict(base)
     for key, value in changes.items():
         old = merged.get(key)
-        if isinstance(old, dict) and isinstance(value, dict) and value:
-            old = {} if key == "model" and value.get("name", old.get("name")) != old.get("name") else old
-            merged[key] = overlay(old, value)
+        if isinstance(old, dict) and isinstance(value, dict):
+            merged[key] = overlay({} if key == "model" and _names_another(value, old) else old, value)
         else:
             merged[key] = value
     return merged
 
 
 def assign(values: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
-    """``values`` with the leaf at a dotted ``path`` set.
+    """``values`` with what stands at a dotted ``path`` replaced; another ``model.name`` drops the model's options.
 
     >>> assign({"data": {"name": "digits"}}, "data.batch_size", 50)
     {'data': {'name': 'digits', 'batch_size': 50}}
     """
-    if not path or any(not part for part in path.split(".")):
+    head, _, rest = path.partition(".")
+    if not head or path.endswith("."):
         raise ConfigError(f"--set takes key=value with a dotted key such as optimizer.lr, got {path!r}.")
-    nested: Any = value
-    for part in reversed(path.split(".")):
-        nested = {part: nested}
-    return overlay(values, nested)
+    if not rest:
+        return {**values, head: value}
+    inner = values.get(head)
+    inner = inner if isinstance(inner, dict) else {}
+    if head == "model" and rest == "name" and _names_another({"name": value}, inner):
+        inner = {}
+    return {**values, head: assign(inner, rest, value)}
+
+
+def _names_another(changes: dict[str, Any], model: dict[str, Any]) -> bool:
+    return changes.get("name", model.get("name")) != model.get("name")

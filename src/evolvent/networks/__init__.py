@@ -1,7 +1,6 @@
 """Named architectures: one file per paper, and the registry that finds them."""
 
-from evolvent.networks import hamiltonian as _hamiltonian
-from evolvent.networks import resnet as _resnet
+from evolvent.networks import hamiltonian, resnet
 from evolvent.networks._files import load, save
 from evolvent.networks._papers import PAPERS
 from evolvent.networks._registry import ModelEntry, ModelSpec, create_model, list_models, model_entry
@@ -13,8 +12,10 @@ __all__ = [
     "ModelEntry",
     "ModelSpec",
     "create_model",
+    "hamiltonian",
     "list_models",
     "load",
     "model_entry",
+    "resnet",
     "save",
 ]

@@ -10,7 +10,7 @@ import yaml
 from torch import Tensor, nn
 
 from evolvent._core.errors import ConfigError, EvolventError, ModelFileError
-from evolvent._core.files import atomic_path, write_text
+from evolvent._core.files import write_bytes, write_text
 from evolvent.networks._registry import ModelSpec, create_model
 
 CONFIG, WEIGHTS = "config.yaml", "model.safetensors"
@@ -27,14 +27,13 @@ def save(model: nn.Module, folder: str | os.PathLike[str]) -> None:
     >>> type(ev.load(path)).__name__
     'ImageNetwork'
     """
-    from safetensors.torch import save_file
+    from safetensors.torch import save as serialise
 
     spec = getattr(model, "spec", None)
     if not isinstance(spec, ModelSpec):
         raise ConfigError("ev.save takes networks made by ev.create_model, which know how to be built again.")
     tensors = {name: tensor.detach().contiguous() for name, tensor in model.state_dict().items()}
-    with atomic_path(Path(folder) / WEIGHTS) as draft:
-        save_file(tensors, draft)
+    write_bytes(Path(folder) / WEIGHTS, serialise(tensors))  # safetensors' own writer hides a full disk
     write_text(Path(folder) / CONFIG, yaml.safe_dump({"network": spec.name, "options": _plain(spec.options)}))
 
 
@@ -53,7 +52,7 @@ def load(folder: str | os.PathLike[str]) -> nn.Module:
     model = _rebuild(folder / CONFIG)
     tensors = _read_tensors(folder / WEIGHTS)
     _check_tensors(tensors, model.state_dict(), folder / WEIGHTS)
-    model.load_state_dict(tensors)
+    model.load_state_dict(tensors, assign=True)  # keeps the saved dtype
     return model.eval()
 
 
@@ -62,9 +61,15 @@ def _rebuild(path: Path) -> nn.Module:
         raise ModelFileError(f"{path.parent} is no saved model: it has no {path.name}. Save one with ev.save.")
     try:
         config: Any = yaml.safe_load(path.read_text(encoding="utf-8"))
-        return create_model(config["network"], **config["options"])
-    except (yaml.YAMLError, UnicodeDecodeError, KeyError, TypeError, EvolventError) as error:
-        raise ModelFileError(f"{path} does not describe a network: {error}") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ModelFileError(f"{path} is torn or no YAML: {str(error).splitlines()[0]}.") from error
+    match config:
+        case {"network": str(name), "options": dict(options)} if all(isinstance(key, str) for key in options):
+            try:
+                return create_model(name, **options)
+            except EvolventError as error:
+                raise ModelFileError(f"{path} does not describe a network: {error}") from error
+    raise ModelFileError(f"{path} does not describe a network: it must have a name as 'network' and named 'options'.")
 
 
 def _read_tensors(path: Path) -> dict[str, Tensor]:
@@ -73,17 +78,18 @@ def _read_tensors(path: Path) -> dict[str, Tensor]:
 
     if not path.is_file():
         raise ModelFileError(f"{path} is missing. Save the model again with ev.save.")
-    with path.open("rb") as file:
-        head = file.read(2)
-    if head[:1] == b"\x80" or head == b"PK":
-        raise ModelFileError(
-            f"{path} is a pickle, not safetensors; it is refused, because reading one can run any code."
-        )
     try:
         return load_file(path)
     except SafetensorError as error:
-        size = path.stat().st_size
-        raise ModelFileError(f"{path} ({size:,} bytes) is truncated or no safetensors file: {error}.") from None
+        raise ModelFileError(_why_unreadable(path, error)) from None
+
+
+def _why_unreadable(path: Path, error: Exception) -> str:
+    with path.open("rb") as file:
+        head = file.read(2)
+    if head[:1] == b"\x80" or head == b"PK":  # asked only now: a good file's header length may begin so, too
+        return f"{path} is a pickle, not safetensors; it is refused, because reading one can run any code."
+    return f"{path} ({path.stat().st_size:,} bytes) is truncated or no safetensors file: {error}."
 
 
 def _check_tensors(found: dict[str, Tensor], expected: dict[str, Tensor], path: Path) -> None:
@@ -93,6 +99,8 @@ def _check_tensors(found: dict[str, Tensor], expected: dict[str, Tensor], path: 
         if found[name].shape != tensor.shape:
             shapes = f"{tuple(found[name].shape)}, where the network has {tuple(tensor.shape)}"
             raise ModelFileError(f"{path} belongs to another network: {name!r} is {shapes}.")
+        if found[name].is_floating_point() != tensor.is_floating_point():
+            raise ModelFileError(f"{path} belongs to another network: {name!r} holds {found[name].dtype} numbers.")
     if extra := sorted(set(found) - set(expected)):
         raise ModelFileError(f"{path} belongs to another network: it also has {extra[0]!r}.")
 

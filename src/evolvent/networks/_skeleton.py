@@ -95,6 +95,8 @@ class PooledLinear(nn.Module):
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
+        if not 0 <= dropout < 1:
+            raise ConfigError(f"dropout is a share in [0, 1), got {dropout}.")
         height, width = (1, 1) if size is None else (size[0] // pool, size[1] // pool)
         if height * width == 0:
             raise ConfigError(
@@ -106,6 +108,14 @@ class PooledLinear(nn.Module):
 
     def forward(self, u: Tensor) -> Tensor:
         return self.linear(self.dropout(torch.flatten(self.pool(u), 1)))
+
+
+def check_positive(**sizes: int | Sequence[int]) -> None:
+    """Refuse numbers of channels, classes or pixels below 1."""
+    for name, size in sizes.items():
+        values = [size] if isinstance(size, int) else list(size)
+        if min(values, default=0) < 1:
+            raise ConfigError(f"{name} must be at least 1, got {size}.")
 
 
 def plain_conv(before: int, after: int, kernel_size: int = 3, stride: int = 1) -> nn.Conv2d:

@@ -11,7 +11,7 @@ from evolvent.dynamics import Hamiltonian
 from evolvent.evolution import Evolution
 from evolvent.integrators import Verlet
 from evolvent.networks._registry import register_family, register_member
-from evolvent.networks._skeleton import ImageNetwork, PooledLinear, per_unit, plain_conv
+from evolvent.networks._skeleton import ImageNetwork, PooledLinear, check_positive, per_unit, plain_conv
 
 
 @register_family("hamiltonian", papers=("bohn2021", "chang2018"), recipe="mnist-hamiltonian")
@@ -36,7 +36,7 @@ def hamiltonian(
         Z_{j+1} = Z_j - h K_{j2}^\top \sigma(K_{j2} Y_{j+1} + b_{j2})
 
     Eq. 2.6 of Bohn, Griebel, Kannan 2021, after Chang et al. 2018. A 3x3 convolution lifts the image; between units,
-    average pooling by 2 and a 1x1 convolution with ReLU raise the channels; the segmentation form leaves the pooling out.
+    average pooling by 2 and a 1x1 convolution with ReLU raise the channels; segmentation leaves the pooling out.
     The paper prints no step size beyond "low" (and 0.15 in one experiment); 0.1 is our choice.
 
     Args:
@@ -59,6 +59,7 @@ def hamiltonian(
     """
     if any(c % 2 or c < 2 for c in channels) or not channels:
         raise ConfigError(f"hamiltonian splits channels in halves, so each must be even, got {tuple(channels)}.")
+    check_positive(num_classes=num_classes, in_channels=in_channels, image_size=image_size, head_pool=head_pool)
     size = (image_size, image_size) if isinstance(image_size, int) else image_size
     pooled = readout == "classification"
     body: list[nn.Module] = []

@@ -12,7 +12,7 @@ from evolvent.dynamics import Residual
 from evolvent.evolution import Evolution
 from evolvent.integrators import Euler, ProjectedEuler
 from evolvent.networks._registry import register_family, register_member
-from evolvent.networks._skeleton import ImageNetwork, PooledLinear, per_unit, plain_conv
+from evolvent.networks._skeleton import ImageNetwork, PooledLinear, check_positive, per_unit, plain_conv
 
 Activation = Literal["post", "pre"]
 
@@ -47,6 +47,7 @@ def resnet(
     >>> sum(p.numel() for p in resnet().parameters())
     658586
     """
+    check_positive(num_classes=num_classes, in_channels=in_channels, channels=channels)
     stem = nn.Sequential(plain_conv(in_channels, channels[0]), nn.BatchNorm2d(channels[0]), nn.ReLU())
     body = _body(channels, blocks, step_size, "post")
     return ImageNetwork(stem, body, PooledLinear(channels[-1], num_classes, dropout=dropout), in_channels=in_channels)
@@ -83,6 +84,7 @@ def preresnet(
     >>> preresnet(channels=(8, 16), blocks=1)(torch.zeros(1, 3, 8, 8)).shape
     torch.Size([1, 10])
     """
+    check_positive(num_classes=num_classes, in_channels=in_channels, channels=channels)
     body = [*_body(channels, blocks, step_size, "pre"), nn.BatchNorm2d(channels[-1]), nn.ReLU()]
     head = PooledLinear(channels[-1], num_classes, dropout=dropout)
     return ImageNetwork(plain_conv(in_channels, channels[0]), body, head, in_channels=in_channels)

@@ -1,0 +1,162 @@
+"""Directives whose tables are read from the code, so that the pages cannot disagree with it."""
+
+from __future__ import annotations
+
+import typing
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import typer.main
+from pydantic import BaseModel
+from pydantic_core import PydanticUndefined
+from sphinx.application import Sphinx
+from sphinx.util.docutils import SphinxDirective
+
+
+def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(cell.replace("|", r"\|") for cell in line) + " |" for line in lines)
+
+
+class Table(SphinxDirective):
+    """A directive that parses the Markdown its subclass makes."""
+
+    optional_arguments = 2
+
+    def run(self) -> list[Any]:
+        return self.parse_text_to_nodes(self.markdown())
+
+    def markdown(self) -> str:
+        raise NotImplementedError
+
+
+class NetworkTable(Table):
+    """Registered networks."""
+
+    def markdown(self) -> str:
+        from evolvent.analysis import count_parameters
+        from evolvent.networks import create_model, list_models, model_entry
+
+        rows = []
+        for name in list_models():
+            entry = model_entry(name)
+            papers = ", ".join(f"`{key}`" for key in entry.papers)
+            count = f"{count_parameters(create_model(name)):,}"
+            rows.append([f"`{name}`", entry.summary, count, papers, f"`{entry.recipe}`"])
+        return markdown_table(["network", "what it is", "parameters", "papers", "recipe"], rows)
+
+
+class RecipeTable(Table):
+    """Recipes that ship with the package."""
+
+    def markdown(self) -> str:
+        from evolvent.experiments.catalogue import load_recipe, recipe_names
+
+        found = [load_recipe(name) for name in recipe_names()]
+        rows = [[f"`{r.name}`", r.title, f"`{r.data.name}`", str(len(r.cells()))] for r in found]
+        return markdown_table(["recipe", "what it shows", "data", "trainings"], rows)
+
+
+class DatasetTable(Table):
+    """Known data sets."""
+
+    def markdown(self) -> str:
+        from evolvent.data import describe, list_datasets
+
+        rows = [self._row(describe(name)) for name in list_datasets()]
+        return markdown_table(["name", "what it is", "image", "train / test", "files that are recognised", "from"], rows)
+
+    @staticmethod
+    def _row(entry: Any) -> list[str]:
+        size = " x ".join(map(str, entry.shape))
+        layouts = "<br>".join(layout.title for layout in entry.layouts)
+        ways = [shipped.title for shipped in entry.shipped] + (["download"] if entry.downloadable else [])
+        counts = f"{entry.train_count:,} / {entry.test_count:,}"
+        return [f"`{entry.name}`", entry.title, size, counts, layouts, ", ".join(ways) or "your own folder"]
+
+
+class RecipeKeys(Table):
+    """Keys of a recipe, from its pydantic model."""
+
+    def markdown(self) -> str:
+        from evolvent.experiments.recipe import Recipe
+
+        rows = [[f"`{key}`", *rest] for key, *rest in self._rows(Recipe, "")]
+        return markdown_table(["key", "value", "default", "remark"], rows)
+
+    def _rows(self, model: type[BaseModel], prefix: str) -> Iterator[list[str]]:
+        for name, field in model.model_fields.items():
+            nested = field.annotation
+            if isinstance(nested, type) and issubclass(nested, BaseModel):
+                yield from self._rows(nested, f"{prefix}{name}.")
+                continue
+            limits = ", ".join(map(_limit, field.metadata))
+            value = f"{_type_name(field.annotation)}{f' ({limits})' if limits else ''}"
+            yield [f"{prefix}{name}", value, _default(field.get_default()), field.description or ""]
+
+
+class CommandOptions(Table):
+    """Arguments and options of a command, from the command itself."""
+
+    required_arguments = 1
+
+    def markdown(self) -> str:
+        from evolvent.cli import app
+
+        command: Any = typer.main.get_command(app)
+        for name in self.arguments:
+            command = command.commands[name]
+        rows = [[f"`{self._call(p)}`", p.help or ""] for p in command.params if p.name != "help"]
+        return f"{command.help}\n\n{markdown_table(['argument or option', 'meaning'], rows)}"
+
+    @staticmethod
+    def _call(parameter: Any) -> str:
+        name = parameter.metavar or parameter.name.upper()
+        if not parameter.opts[0].startswith("-"):  # an argument
+            return f"{name} ..." if parameter.nargs == -1 else name
+        return ", ".join(parameter.opts) + ("" if parameter.is_flag else f" {name}")
+
+
+def _type_name(annotation: Any) -> str:
+    """A type as a reader of YAML calls it."""
+    origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin is typing.Literal:
+        return " or ".join(f"`{value}`" for value in arguments)
+    if origin is list or arguments[1:] == (...,):
+        inner = arguments[0]
+        return "list of mappings" if isinstance(inner, type) and issubclass(inner, BaseModel) else f"list of {_type_name(inner)}"
+    if origin is dict:
+        return "mapping"
+    if origin is tuple:
+        return " and ".join(map(_type_name, arguments))
+    if arguments:  # a union
+        return " or ".join(_type_name(a) for a in arguments)
+    return {"str": "text", "int": "integer", "float": "number", "bool": "true or false", "NoneType": "null"}.get(
+        annotation.__name__, annotation.__name__
+    )
+
+
+def _limit(constraint: Any) -> str:
+    if hasattr(constraint, "min_length"):
+        return f"at least {constraint.min_length}"
+    signs = {"ge": "≥", "gt": ">", "le": "≤", "lt": "<"}
+    return ", ".join(f"{sign} {getattr(constraint, key)}" for key, sign in signs.items() if hasattr(constraint, key))
+
+
+def _default(value: Any) -> str:
+    if value is PydanticUndefined:
+        return "required"
+    if value is None:
+        return "null"
+    if value in ({}, []):
+        return "none"
+    return f"`{str(value).lower() if isinstance(value, bool) else value}`"
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    app.add_directive("network-table", NetworkTable)
+    app.add_directive("recipe-table", RecipeTable)
+    app.add_directive("dataset-table", DatasetTable)
+    app.add_directive("recipe-keys", RecipeKeys)
+    app.add_directive("command-options", CommandOptions)
+    return {"parallel_read_safe": True}

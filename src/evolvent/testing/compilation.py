@@ -1,0 +1,53 @@
+"""Whether PyTorch's tracers take a network: torch.export and torch.compile."""
+
+from __future__ import annotations
+
+import copy
+
+import torch
+from torch import Tensor, nn
+
+from evolvent.testing._claim import claim, finite_gradient
+from evolvent.testing._distance import distance
+
+_TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-4}
+
+
+def check_exports(model: nn.Module, *x: Tensor) -> None:
+    """The program that ``torch.export`` makes of a model in evaluation mode answers as the model does.
+
+    Args:
+        model: any module; a copy is used.
+        x: its arguments.
+
+    >>> check_exports(nn.Linear(2, 1), torch.ones(3, 2))
+    """
+    twin = copy.deepcopy(model).eval()
+    with torch.no_grad():
+        program = torch.export.export(twin, x)
+        _check_same("exported model's answer", program.module()(*x), twin(*x))
+
+
+def check_compiles(model: nn.Module, *x: Tensor, backend: str = "inductor") -> None:
+    """A compiled model answers, and hands back gradients, as the eager one does, without a graph break.
+
+    Args:
+        model: any module; copies are used, in evaluation mode, so that random layers stand still.
+        x: its arguments.
+        backend: of ``torch.compile``; the default needs a C++ compiler.
+    """
+    eager, twin = copy.deepcopy(model).eval(), copy.deepcopy(model).eval()
+    compiled = torch.compile(twin, backend=backend, fullgraph=True)
+    expected, found = eager(*x), compiled(*x)
+    _check_same("compiled model's answer", found, expected)
+    expected.square().mean().backward()
+    found.square().mean().backward()
+    for (name, p), q in zip(eager.named_parameters(), twin.parameters(), strict=True):
+        if p.grad is not None:
+            gradient = finite_gradient(q.grad, f"the compiled model's parameter {name!r}")
+            _check_same(f"compiled model's gradient of {name!r}", gradient, p.grad)
+
+
+def _check_same(kind: str, found: Tensor, expected: Tensor) -> None:
+    off, allowed = distance(found, expected), _TOLERANCE.get(expected.dtype, 1e-2)
+    claim(off <= allowed, f"the {kind} is {off:.1e} from the eager one, at most {allowed:g} is rounding.")

@@ -1,0 +1,71 @@
+"""Whether a method has the order it claims, and can be undone if it claims so."""
+
+from __future__ import annotations
+
+import inspect
+
+import torch
+
+from evolvent import integrators
+from evolvent.integrators import Integrator, ReversibleIntegrator
+from evolvent.testing._claim import claim
+from evolvent.testing._distance import distance
+from evolvent.testing.order import advance, observed_order
+from evolvent.testing.problems import Problem, problem_for
+
+_ORDER_TOLERANCE = 0.15
+_ROUNDING = 1e-12
+_STEPS_UNDONE = 8
+
+
+def check_integrator(integrator: Integrator, problem: Problem | None = None) -> None:
+    """Measure a method's ``order`` and, if it is reversible, that ``unstep`` undoes ``step``.
+
+    Args:
+        integrator: the method.
+        problem: what to measure on; by default the nonlinear problem for what the method acts on.
+
+    >>> from evolvent.integrators import Euler
+    >>> check_integrator(Euler())
+    """
+    problem = problem or problem_for(integrator)
+    _check_order(integrator, problem)
+    if isinstance(integrator, ReversibleIntegrator):
+        _check_reversible(integrator, problem)
+
+
+def all_integrators() -> list[Integrator]:
+    """One of every concrete method in :mod:`evolvent.integrators` that can be built without arguments.
+
+    >>> all_integrators()
+    [Euler(), ...Verlet()]
+    """
+    offered = [getattr(integrators, name) for name in integrators.__all__]
+    return [kind() for kind in offered if isinstance(kind, type) and issubclass(kind, Integrator) and _is_plain(kind)]
+
+
+def _is_plain(kind: type[Integrator]) -> bool:
+    needed = [p for p in inspect.signature(kind).parameters.values() if p.default is p.empty]
+    return not inspect.isabstract(kind) and all(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in needed)
+
+
+def _check_order(integrator: Integrator, problem: Problem) -> None:
+    order = observed_order(integrator, problem)
+    claim(
+        abs(order - integrator.order) <= _ORDER_TOLERANCE,
+        f"{integrator} is of order {order:.2f} on the problem {problem.name!r}, claimed {integrator.order}.",
+    )
+
+
+def _check_reversible(integrator: ReversibleIntegrator, problem: Problem) -> None:
+    f = problem.dynamics
+    u, h = advance(integrator, problem, _STEPS_UNDONE)
+    with torch.no_grad():
+        for j in reversed(range(_STEPS_UNDONE)):
+            u = integrator.unstep(f, j * h, u, h)
+        off = distance(u, integrator.start(f, 0.0, problem.solution(0.0), h))
+    claim(
+        off <= _ROUNDING,
+        f"{integrator}: {_STEPS_UNDONE} steps and their unsteps end {off:.1e} from where they began, "
+        f"claimed reversible (at most {_ROUNDING:g}).",
+    )

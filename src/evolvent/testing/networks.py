@@ -1,0 +1,98 @@
+"""Whether a network keeps the contract of all networks."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from evolvent._core.errors import ShapeError
+from evolvent.networks import ImageNetwork, create_model
+from evolvent.testing._claim import claim, finite_gradient
+from evolvent.testing.compilation import check_exports
+from evolvent.testing.persistence import check_buffers_are_true, check_copies, check_saved, check_state_dict
+
+
+def check_network(
+    network: str | nn.Module, x: Tensor, *, refused: Sequence[Tensor] | None = None, **options: Any
+) -> None:
+    """Run a network through everything that networks promise.
+
+    Forward and backward with a finite gradient for every parameter; ``forward_features``; float64; a state_dict of
+    parameters and true buffers, the same in training and evaluation; bitwise the same answers after saving and loading,
+    pickling and copying; ``torch.export``; and a :class:`~evolvent.errors.ShapeError` for inputs that do not fit.
+
+    Args:
+        network: a registered name, or a module. Modules are copied.
+        x: a batch of at least two inputs.
+        refused: inputs that must be refused; by default ``x`` with one channel more and, for networks made for one
+            image size, with one row of pixels more.
+        options: of the registered network.
+
+    >>> check_network("resnet", torch.randn(2, 1, 8, 8), in_channels=1, channels=(2, 4), blocks=1)
+    """
+    model = create_model(network, **options) if isinstance(network, str) else copy.deepcopy(network)
+    check_state_dict(model, x)
+    _check_forward(model, x)
+    _check_backward(model, x)
+    _check_float64(model, x)
+    check_copies(model, x)
+    check_saved(model, x)
+    check_exports(model, x)
+    for wrong in _misfits(model, x) if refused is None else refused:
+        _check_refused(model, wrong)
+    if isinstance(network, str):
+        check_buffers_are_true(model, create_model(network, **options), x)
+
+
+def _check_forward(model: nn.Module, x: Tensor) -> None:
+    model.eval()
+    claim(hasattr(model, "forward_features"), "the network has no forward_features, which networks promise.")
+    with torch.no_grad():
+        y, features = model(x), model.forward_features(x)  # pyright: ignore[reportCallIssue]
+        first = model(x[:1])
+    claim(len(y) == len(features) == len(x), f"{len(x)} inputs give {len(y)} answers and {len(features)} features.")
+    claim(y.dtype == x.dtype, f"{x.dtype} inputs give {y.dtype} answers.")
+    claim(y.isfinite().all(), "the answers are not finite.")
+    claim(torch.allclose(y[:1], first, atol=1e-4, rtol=1e-4), "in evaluation, an answer depends on the batch's others.")
+
+
+def _check_backward(model: nn.Module, x: Tensor) -> None:
+    model.train().zero_grad()
+    model(x).square().mean().backward()
+    for name, p in model.named_parameters():
+        if p.requires_grad:
+            finite_gradient(p.grad, f"the parameter {name!r}")
+    model.zero_grad()
+
+
+def _check_float64(model: nn.Module, x: Tensor) -> None:
+    with torch.no_grad():
+        y = copy.deepcopy(model).double().eval()(x.double())
+    claim(y.dtype == torch.float64, f"in float64 the answers are {y.dtype}.")
+
+
+def _misfits(model: nn.Module, x: Tensor) -> list[Tensor]:
+    wrong = [torch.cat([x, x[:, :1]], dim=1)]
+    if isinstance(model, ImageNetwork):
+        wrong.append(x[0])
+        if model.image_size is not None:
+            wrong.append(torch.cat([x, x[:, :, :1]], dim=2))
+    return wrong
+
+
+def _check_refused(model: nn.Module, wrong: Tensor) -> None:
+    try:
+        model.eval()(wrong)
+    except ShapeError as error:
+        given = str(tuple(wrong.shape))
+        claim(given in str(error), f"the ShapeError does not say which shape was given, {given}: {error}")
+        return
+    except Exception as error:
+        raise AssertionError(
+            f"an input of shape {tuple(wrong.shape)} raises {type(error).__name__}, must be ShapeError."
+        ) from error
+    raise AssertionError(f"an input of shape {tuple(wrong.shape)} is taken, must raise ShapeError.")

@@ -1,0 +1,82 @@
+"""Whether a network survives being saved, pickled and copied, and keeps only what must be kept."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import tempfile
+
+import torch
+from torch import Tensor, nn
+
+from evolvent.networks import ModelSpec, load, save
+from evolvent.testing._claim import claim
+
+
+def check_state_dict(model: nn.Module, x: Tensor) -> None:
+    """The state_dict holds parameters and buffers only, with the same keys in training and evaluation."""
+    keys = list(model.train().state_dict())
+    model(x)
+    for mode, found in (("a training pass", list(model.state_dict())), ("eval()", list(model.eval().state_dict()))):
+        odd = sorted(set(keys) ^ set(found))
+        claim(not odd, f"{mode} changes the keys of the state_dict: {odd[:3]}.")
+    known = {name for name, _ in model.named_parameters()} | {name for name, _ in model.named_buffers()}
+    strange = sorted(set(keys) - known)
+    claim(not strange, f"the state_dict holds {strange[:3]}, which are neither parameters nor buffers.")
+    missing = sorted(name for name, _ in model.named_parameters() if name not in keys)
+    claim(not missing, f"the state_dict lacks the parameters {missing[:3]}.")
+
+
+def check_buffers_are_true(model: nn.Module, another: nn.Module, x: Tensor) -> None:
+    """Every saved buffer is learned in training or drawn at random: what the options determine is not to be saved.
+
+    Args:
+        model: a network that is in no use otherwise; it makes a training pass.
+        another: built with the same options.
+    """
+    kept = {name: b for name, b in model.named_buffers() if name in model.state_dict()}
+    before = {name: b.clone() for name, b in kept.items()}
+    model.train()(x)
+    drawn = dict(another.named_buffers())
+    for name, b in kept.items():
+        constant = torch.equal(b, before[name]) and torch.equal(b, drawn[name])
+        claim(
+            not constant,
+            f"the buffer {name!r} of {b.numel()} numbers follows from the options, so it must not be saved: "
+            "register it with persistent=False.",
+        )
+
+
+def check_copies(model: nn.Module, x: Tensor) -> None:
+    """A pickled and a deep copy answer bitwise as the model does."""
+    expected = _answer(model, x)
+    for kind, twin in (("pickled", pickle.loads(pickle.dumps(model))), ("deep", copy.deepcopy(model))):
+        claim(torch.equal(_answer(twin, x), expected), f"a {kind} copy answers differently.")
+
+
+def check_saved(model: nn.Module, x: Tensor) -> None:
+    """The model answers bitwise the same after ``ev.save`` and ``ev.load``.
+
+    A module that :func:`evolvent.create_model` did not make is taken through its state_dict instead.
+    """
+    expected = _answer(model, x)
+    if isinstance(getattr(model, "spec", None), ModelSpec):
+        with tempfile.TemporaryDirectory() as folder:
+            save(model, folder)
+            twin = load(folder)
+    else:
+        twin = copy.deepcopy(model)
+        for p in twin.parameters():
+            nn.init.zeros_(p)
+        twin.load_state_dict(model.state_dict())
+    off = (_answer(twin, x) - expected).abs().max().item()
+    claim(
+        torch.equal(_answer(twin, x), expected),
+        f"after save and load answers differ by up to {off:.1e}, not bitwise 0.",
+    )
+
+
+def _answer(model: nn.Module, x: Tensor) -> Tensor:
+    """What the model says in evaluation mode, in which it is left."""
+    with torch.no_grad():
+        return model.eval()(x)

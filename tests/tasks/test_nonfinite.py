@@ -1,0 +1,33 @@
+"""The first layer whose gradient is not finite."""
+
+import pytest
+import torch
+from torch import nn
+
+from evolvent._core.errors import NonFiniteError
+from evolvent.tasks.nonfinite import check_finite
+
+
+def network() -> nn.Sequential:
+    model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2), nn.Linear(2, 1))
+    for parameter in model.parameters():
+        parameter.grad = torch.zeros_like(parameter)
+    return model
+
+
+def test_finite_gradients_pass():
+    assert check_finite(network(), torch.tensor(1.0), 3) is None
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), -float("inf")])
+def test_the_layer_nearest_to_the_output_is_named(bad):
+    model = network()
+    model[0].weight.grad[0, 0] = bad
+    model[1].weight.grad[1, 0] = bad
+    with pytest.raises(NonFiniteError, match=r"at step 3: the loss is 1 and the gradient of '1.weight' was the first"):
+        check_finite(model, torch.tensor(1.0), 3)
+
+
+def test_a_loss_that_is_not_finite_stops_even_with_finite_gradients():
+    with pytest.raises(NonFiniteError, match="no layer"):
+        check_finite(network(), torch.tensor(float("inf")), 0)
