@@ -16,8 +16,9 @@ from evolvent import data
 torch.manual_seed(0)
 digits = data.load("digits")
 preprocess = data.Preprocess(data.per_pixel_mean(digits.train.images))
+h = 0.25
 model = ev.create_model(
-    "hamiltonian", in_channels=1, image_size=8, channels=(16,), blocks=8, step_size=0.25, head_pool=4
+    "hamiltonian", in_channels=1, image_size=8, channels=(16,), blocks=8, step_size=h, head_pool=4
 )
 
 # %%
@@ -48,14 +49,14 @@ with torch.no_grad():
 in_time = torch.cat(trajectory)  # (times, channels, height, width)
 shown = {"$y_0$": 0, "$y_4$": 4, "$z_0$": 8, "$z_4$": 12}
 
-fig, axes = plt.subplots(len(shown), len(in_time) + 1, figsize=(10.5, 4.4), layout="constrained")
+grid = {"nrows": len(shown), "ncols": len(in_time) + 1}
+fig, axes = plt.subplots(**grid, figsize=(10.5, 4.4), layout="constrained")
 for row, (name, channel) in enumerate(shown.items()):
     limit = in_time[:, channel].abs().max()
     axes[row, 1].set_ylabel(name, rotation=0, ha="right", va="center")
-    for time, features in enumerate(in_time[:, channel]):
-        picture = axes[row, time + 1].imshow(features.numpy(), cmap="RdBu_r", vmin=-limit, vmax=limit)
+    for ax, features in zip(axes[row, 1:], in_time[:, channel], strict=True):
+        picture = ax.imshow(features.numpy(), cmap="RdBu_r", vmin=-limit, vmax=limit)
     fig.colorbar(picture, ax=axes[row, -1], shrink=0.8)
-h = 0.25
 for time in range(len(in_time)):
     axes[0, time + 1].set_title(f"$t = {time * h:g}$", fontsize=9)
 axes[0, 0].imshow(image[0, 0].numpy(), cmap="gray_r")

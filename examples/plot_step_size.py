@@ -2,8 +2,8 @@ r"""
 Order of convergence
 ====================
 
-A method of order :math:`p` has an error that falls like :math:`h^p` when the same time :math:`T` is reached with smaller
-steps. Here that is measured for the oscillator :math:`y' = z,\; z' = -y`, whose solution is known.
+A method of order :math:`p` has an error that falls like :math:`h^p` when the same time :math:`T` is reached with
+smaller steps. Here that is measured for the oscillator :math:`y' = z,\; z' = -y`, whose solution is known.
 
 Euler is of order one. Verlet, as networks use it with both parts at the same time, is of order one too. Its first-order
 error is of a harmless kind: shift :math:`z` by half a step before the first step and back after the last, and the very

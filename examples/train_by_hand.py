@@ -2,7 +2,8 @@
 Training by hand
 ================
 
-Networks are plain ``nn.Module`` objects, so that a plain PyTorch loop trains them. Nothing else of the library is needed.
+Networks are plain ``nn.Module`` objects, so that a plain PyTorch loop trains them. Nothing else of the library is
+needed.
 """
 
 import torch

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import re
 import typing
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -15,7 +17,13 @@ from sphinx.util.docutils import SphinxDirective
 
 def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     lines = [head, ["---"] * len(head), *rows]
-    return "\n".join("| " + " | ".join(cell.replace("|", r"\|") for cell in line) + " |" for line in lines)
+    return "\n".join("| " + " | ".join(_escaped(cell) for cell in line) + " |" for line in lines)
+
+
+def _escaped(cell: str) -> str:
+    """Angle brackets are placeholders here, not HTML."""
+    text = cell.replace("|", r"\|")
+    return text if "<br>" in text else text.replace("<", r"\<")
 
 
 class Table(SphinxDirective):
@@ -46,6 +54,45 @@ class NetworkTable(Table):
         return markdown_table(["network", "what it is", "parameters", "papers", "recipe"], rows)
 
 
+class IntegratorTable(Table):
+    """Methods with what they claim."""
+
+    def markdown(self) -> str:
+        from evolvent.testing import all_integrators
+
+        rows = []
+        for method in all_integrators():
+            claims = [str(method.order), "yes" if method.reversible else "no", _reference(method.acts_on, "dynamics")]
+            rows.append([_reference(type(method), "integrators"), _first_line(method), *claims])
+        return markdown_table(["method", "what it is", "order", "reversible", "acts on"], rows)
+
+
+class DynamicsTable(Table):
+    """Right-hand sides; contracts are left out."""
+
+    def markdown(self) -> str:
+        from evolvent import dynamics
+
+        offered = [getattr(dynamics, name) for name in dynamics.__all__]
+        kinds = [k for k in offered if issubclass(k, dynamics.Dynamics) and not inspect.isabstract(k)]
+        rows = [[_reference(kind, "dynamics"), _first_line(kind)] for kind in kinds]
+        return markdown_table(["dynamics", "what it is"], rows)
+
+
+class GradientTable(Table):
+    """Gradient strategies."""
+
+    def markdown(self) -> str:
+        from evolvent.gradients import STRATEGIES
+
+        found = {name: STRATEGIES.get(name) for name in STRATEGIES.names()}
+        rows = [
+            [f"`{name}`", _reference(kind, "gradients"), _first_line(kind), "yes" if kind.exact else "no"]
+            for name, kind in found.items()
+        ]
+        return markdown_table(["name", "class", "what it is", "exact"], rows)
+
+
 class RecipeTable(Table):
     """Recipes that ship with the package."""
 
@@ -64,11 +111,12 @@ class DatasetTable(Table):
         from evolvent.data import describe, list_datasets
 
         rows = [self._row(describe(name)) for name in list_datasets()]
-        return markdown_table(["name", "what it is", "image", "train / test", "files that are recognised", "from"], rows)
+        head = ["name", "what it is", "image", "train / test", "files that are recognised", "from"]
+        return markdown_table(head, rows)
 
     @staticmethod
     def _row(entry: Any) -> list[str]:
-        size = " x ".join(map(str, entry.shape))
+        size = "×".join(map(str, entry.shape))
         layouts = "<br>".join(layout.title for layout in entry.layouts)
         ways = [shipped.title for shipped in entry.shipped] + (["download"] if entry.downloadable else [])
         counts = f"{entry.train_count:,} / {entry.test_count:,}"
@@ -117,20 +165,31 @@ class CommandOptions(Table):
         return ", ".join(parameter.opts) + ("" if parameter.is_flag else f" {name}")
 
 
+def _reference(kind: type, room: str) -> str:
+    return f"{{py:class}}`~evolvent.{room}.{kind.__name__}`"
+
+
+def _first_line(thing: object) -> str:
+    """First paragraph of a docstring, its mathematics as Markdown has it."""
+    paragraph = " ".join((inspect.getdoc(thing) or "").split("\n\n")[0].split())
+    return re.sub(r":math:`([^`]*)`", r"$\1$", paragraph)
+
+
 def _type_name(annotation: Any) -> str:
     """A type as a reader of YAML calls it."""
     origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
     if origin is typing.Literal:
         return " or ".join(f"`{value}`" for value in arguments)
     if origin is list or arguments[1:] == (...,):
-        inner = arguments[0]
-        return "list of mappings" if isinstance(inner, type) and issubclass(inner, BaseModel) else f"list of {_type_name(inner)}"
+        return f"list of {_type_name(arguments[0])}"
     if origin is dict:
         return "mapping"
     if origin is tuple:
         return " and ".join(map(_type_name, arguments))
     if arguments:  # a union
         return " or ".join(_type_name(a) for a in arguments)
+    if issubclass(annotation, BaseModel):
+        return "mappings"
     return {"str": "text", "int": "integer", "float": "number", "bool": "true or false", "NoneType": "null"}.get(
         annotation.__name__, annotation.__name__
     )
@@ -155,6 +214,9 @@ def _default(value: Any) -> str:
 
 def setup(app: Sphinx) -> dict[str, bool]:
     app.add_directive("network-table", NetworkTable)
+    app.add_directive("integrator-table", IntegratorTable)
+    app.add_directive("dynamics-table", DynamicsTable)
+    app.add_directive("gradient-table", GradientTable)
     app.add_directive("recipe-table", RecipeTable)
     app.add_directive("dataset-table", DatasetTable)
     app.add_directive("recipe-keys", RecipeKeys)

@@ -9,9 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from evolvent._core.errors import ConfigError, ShapeError
+from evolvent._core.errors import ConfigError
 from evolvent._core.state import State
-from evolvent.dynamics import Dynamics, PartitionedDynamics
+from evolvent.dynamics import Dynamics
 from evolvent.gradients import STRATEGIES, Backprop, GradientStrategy
 from evolvent.integrators import Integrator
 
@@ -58,8 +58,7 @@ class Evolution(nn.Module):
     def forward(self, u0: State) -> State:
         if self.steps == 0:
             return u0
-        u = self.integrator.start(self.dynamics_at(0), 0.0, self._enter(u0), self.step_size)
-        return self._leave(self.integrator.finish(self.gradient.propagate(self, u)), u0)
+        return self._finish(self.gradient.propagate(self, self._start(u0)), u0)
 
     def step(self, j: int, u: State) -> State:
         """Advance the method's state ``u`` over step ``j``."""
@@ -68,12 +67,10 @@ class Evolution(nn.Module):
     def trajectory(self, u0: State) -> list[State]:
         """The values at all times ``0, h, ..., T``, for analysis; differentiable by backpropagation."""
         values = [u0]
-        if self.steps == 0:
-            return values
-        u = self.integrator.start(self.dynamics_at(0), 0.0, self._enter(u0), self.step_size)
+        u = self._start(u0) if self.steps else u0
         for j in range(self.steps):
             u = self.step(j, u)
-            values.append(self._leave(self.integrator.finish(u), u0))
+            values.append(self._finish(u, u0))
         return values
 
     def dynamics_at(self, j: int) -> Dynamics:
@@ -95,16 +92,13 @@ class Evolution(nn.Module):
         changes = [torch.stack(p).diff(dim=0).square().sum() for p in in_time]
         return torch.stack(changes).sum() / self.step_size if changes else torch.zeros(())
 
-    def _enter(self, u: State) -> State:
-        if isinstance(u, tuple) or not isinstance(self.dynamics_at(0), PartitionedDynamics):
-            return u
-        if u.shape[1] % 2:
-            raise ShapeError(f"partitioned dynamics need an even number of channels to split, got {u.shape[1]}.")
-        y, z = u.chunk(2, dim=1)
-        return y, z
+    def _start(self, u0: State) -> State:
+        f = self.dynamics_at(0)
+        return self.integrator.start(f, 0.0, f.enter(u0) if isinstance(u0, Tensor) else u0, self.step_size)
 
-    def _leave(self, u: State, u0: State) -> State:
-        return torch.cat(u, dim=1) if isinstance(u, tuple) and isinstance(u0, Tensor) else u
+    def _finish(self, u: State, u0: State) -> State:
+        value = self.integrator.finish(u, self.step_size)
+        return self.dynamics_at(-1).leave(value) if isinstance(u0, Tensor) else value
 
     def extra_repr(self) -> str:
         return f"{self.integrator}, steps={self.steps}, step_size={self.step_size:g}, gradient={self.gradient}"

@@ -39,13 +39,18 @@ def _first_fault(model: type[BaseModel], error: ValidationError, source: str) ->
 
 def _fields(model: type[BaseModel], path: list[str]) -> list[str]:
     """Names of the fields at a path of nested configuration models."""
+    annotation: Any = model
     for step in path:
-        field = model.model_fields.get(step)
-        nested = _nested_models(field.annotation) if field else []
+        nested = _nested_models(annotation)
         if not nested:
             return []
-        model = nested[0]
-    return list(model.model_fields)
+        if get_origin(annotation) in (None, Union, UnionType):
+            field = nested[0].model_fields.get(step)
+            annotation = field.annotation if field else None
+        else:  # the step is an index into a list or a key of a mapping
+            annotation = nested[0]
+    nested = _nested_models(annotation)
+    return list(nested[0].model_fields) if nested else []
 
 
 def _nested_models(annotation: Any) -> list[type[BaseModel]]:

@@ -1,28 +1,40 @@
-"""What a right-hand side is."""
+"""What a right-hand side is, and the structures that special methods need."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
+import torch
 from torch import Tensor, nn
 
-from evolvent._core.state import State
+from evolvent._core.errors import ShapeError
+from evolvent._core.state import State, axpy
 
 
 class Dynamics(nn.Module, ABC):
     r"""A right-hand side :math:`F(t, u; \theta)` of :math:`u' = F`.
 
-    Subclasses know an equation; they know neither step size nor method.
+    Subclasses know an equation; they know neither step size nor method. Where the state is more than one tensor,
+    :meth:`enter` makes it from features and :meth:`leave` gives features back, so that networks pass plain tensors.
     """
 
     @abstractmethod
     def forward(self, t: float, u: State) -> State:
         """The derivative of the state at time ``t``."""
 
+    def enter(self, features: Tensor) -> State:
+        """The state that stands for one tensor of features."""
+        return features
+
+    def leave(self, u: State) -> Tensor:
+        """The features in a state; undoes :meth:`enter`."""
+        assert isinstance(u, Tensor)
+        return u
+
 
 class PartitionedDynamics(Dynamics):
     r"""A system of two parts that drive each other:
-    :math:`y' = f(t, z),\; z' = g(t, y)` with state :math:`u = (y, z)`.
+    :math:`y' = f(t, z),\; z' = g(t, y)` with state :math:`u = (y, z)`, the two channel halves of the features.
     """
 
     @abstractmethod
@@ -36,3 +48,55 @@ class PartitionedDynamics(Dynamics):
     def forward(self, t: float, u: State) -> State:
         y, z = u
         return self.dy(t, z), self.dz(t, y)
+
+    def enter(self, features: Tensor) -> State:
+        if features.shape[1] % 2:
+            raise ShapeError(f"partitioned dynamics split the channels in halves, got {features.shape[1]} of them.")
+        y, z = features.chunk(2, dim=1)
+        return y, z
+
+    def leave(self, u: State) -> Tensor:
+        return torch.cat(tuple(u), dim=1)
+
+
+class SecondOrderDynamics(Dynamics):
+    r"""An equation of second order, :math:`u'' = a(t, u)`, as the system :math:`u' = v,\; v' = a(t, u)`.
+
+    Features enter at rest, :math:`v(0) = 0`.
+    """
+
+    @abstractmethod
+    def acceleration(self, t: float, u: Tensor) -> Tensor:
+        """:math:`a(t, u)`."""
+
+    def forward(self, t: float, u: State) -> State:
+        position, velocity = u
+        return velocity, self.acceleration(t, position)
+
+    def enter(self, features: Tensor) -> State:
+        return features, torch.zeros_like(features)
+
+    def leave(self, u: State) -> Tensor:
+        return u[0]
+
+
+class SplitDynamics(Dynamics):
+    r"""A sum of a mild and a stiff part, :math:`u' = f(t, u) - L u`, with :math:`L` linear, symmetric and positive
+    semidefinite, for methods that treat the stiff part implicitly.
+    """
+
+    @abstractmethod
+    def explicit(self, t: float, u: Tensor) -> Tensor:
+        """:math:`f(t, u)`."""
+
+    @abstractmethod
+    def stiff(self, u: Tensor) -> Tensor:
+        """:math:`L u`."""
+
+    @abstractmethod
+    def solve(self, u: Tensor, h: float) -> Tensor:
+        """:math:`(I + h L)^{-1} u`."""
+
+    def forward(self, t: float, u: State) -> State:
+        assert isinstance(u, Tensor)
+        return axpy(self.explicit(t, u), -1.0, self.stiff(u))

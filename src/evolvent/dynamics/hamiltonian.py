@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from torch import Tensor, nn
+from torch import Tensor
 
 from evolvent.dynamics._contract import PartitionedDynamics
+from evolvent.dynamics.activation import ActivationName
+from evolvent.dynamics.normalisation import Norm
 from evolvent.dynamics.symmetric_layer import SymmetricLayer
-from evolvent.operators import Convolution
 
 
 class Hamiltonian(PartitionedDynamics):
@@ -19,16 +20,24 @@ class Hamiltonian(PartitionedDynamics):
 
     Args:
         channels: channels of each half.
-        bias: learn :math:`b_1, b_2`; the paper's parameter counts hold without.
-        batch_norm: normalise :math:`K_i u + b_i`; likewise off in the paper's counts.
+        operator, norm, bias, activation: see :class:`~evolvent.dynamics.SymmetricLayer`; the parameter counts of
+            Bohn et al. hold with full convolutions, without normalisation and bias.
 
-    Shape: a pair of (B, channels, H, W) to the same.
+    Shape: a pair of (B, channels, ...) to the same.
     """
 
-    def __init__(self, channels: int, *, bias: bool = False, batch_norm: bool = False) -> None:
+    def __init__(
+        self,
+        channels: int,
+        *,
+        operator: str = "full",
+        norm: Norm | None = None,
+        bias: bool = False,
+        activation: ActivationName = "relu",
+    ) -> None:
         super().__init__()
-        self.layer1 = _layer(channels, bias, batch_norm)
-        self.layer2 = _layer(channels, bias, batch_norm)
+        self.layer1 = SymmetricLayer(channels, operator=operator, norm=norm, bias=bias, activation=activation)
+        self.layer2 = SymmetricLayer(channels, operator=operator, norm=norm, bias=bias, activation=activation)
 
     def dy(self, t: float, z: Tensor) -> Tensor:
         return self.layer1(z)
@@ -37,10 +46,5 @@ class Hamiltonian(PartitionedDynamics):
         return -self.layer2(y)
 
     def energy(self, y: Tensor, z: Tensor) -> Tensor:
-        r""":math:`H(y, z)` per sample, with :math:`s(x) = \tfrac12 \max(x, 0)^2`; conserved without normalisation."""
+        r""":math:`H(y, z)` per sample; conserved in time where there is no normalisation."""
         return self.layer1.potential(z) + self.layer2.potential(y)
-
-
-def _layer(channels: int, bias: bool, batch_norm: bool) -> SymmetricLayer:
-    norm = nn.BatchNorm2d(channels) if batch_norm else None
-    return SymmetricLayer(Convolution(channels, channels), channels, bias=bias, norm=norm)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from evolvent.operators import LinearOperator
+from evolvent.dynamics.activation import ACTIVATIONS, ActivationName
+from evolvent.dynamics.normalisation import Norm, make_norm
+from evolvent.operators import make_operator
 
 
 class SymmetricLayer(nn.Module):
@@ -17,36 +19,47 @@ class SymmetricLayer(nn.Module):
     :math:`\sigma`, positive semidefinite (Ruthotto and Haber 2020), so :math:`u' = -S(u)` contracts.
 
     Args:
-        operator: :math:`K`.
-        channels: number of channels of :math:`K u`.
-        bias: whether to add :math:`b`, one number per channel.
-        norm: normalisation :math:`\mathcal N`, or None.
+        channels: number of channels of :math:`u`.
+        hidden: number of channels of :math:`K u`; as many as ``channels`` unless given.
+        operator: kind of :math:`K`, such as ``"full"`` or ``"dense"``.
+        norm: kind of :math:`\mathcal N`, or None.
+        bias: whether to learn :math:`b`, one number per channel.
+        activation: name of :math:`\sigma`.
 
-    Shape: (B, C, ...) to (B, C, ...).
+    Shape: (B, channels, ...) to the same.
 
-    >>> from evolvent.operators import Convolution
-    >>> SymmetricLayer(Convolution(4, 4), 4)(torch.randn(2, 4, 8, 8)).shape
+    >>> SymmetricLayer(4)(torch.randn(2, 4, 8, 8)).shape
     torch.Size([2, 4, 8, 8])
     """
 
     def __init__(
-        self, operator: LinearOperator, channels: int, *, bias: bool = False, norm: nn.Module | None = None
+        self,
+        channels: int,
+        hidden: int | None = None,
+        *,
+        operator: str = "full",
+        norm: Norm | None = None,
+        bias: bool = False,
+        activation: ActivationName = "relu",
     ) -> None:
         super().__init__()
-        self.operator = operator
-        self.bias = nn.Parameter(torch.zeros(channels)) if bias else None
-        self.norm = norm
+        hidden = hidden or channels
+        self.operator = make_operator(operator, channels, hidden)
+        self.bias = nn.Parameter(torch.zeros(hidden)) if bias else None
+        self.norm = make_norm(norm, hidden, self.operator.space_axes)
+        self.activation = activation
 
     def forward(self, u: Tensor) -> Tensor:
-        return self.operator.adjoint(torch.relu(self._inner(u)))
+        return self.operator.adjoint(ACTIVATIONS[self.activation].value(self.inner(u)))
 
-    def potential(self, u: Tensor) -> Tensor:
-        r""":math:`\sum s(\mathcal N(K u + b))` per sample with :math:`s' = \sigma`; without normalisation its gradient
-        is :math:`S(u)`."""
-        return 0.5 * torch.relu(self._inner(u)).square().flatten(1).sum(1)
-
-    def _inner(self, u: Tensor) -> Tensor:
+    def inner(self, u: Tensor) -> Tensor:
+        r""":math:`\mathcal N(K u + b)`."""
         k = self.operator(u)
         if self.bias is not None:
             k = k + self.bias.view(-1, *[1] * (k.ndim - 2))
         return k if self.norm is None else self.norm(k)
+
+    def potential(self, u: Tensor) -> Tensor:
+        r""":math:`\sum s(\mathcal N(K u + b))` per sample with :math:`s' = \sigma`; without normalisation its gradient
+        is :math:`S(u)`."""
+        return ACTIVATIONS[self.activation].antiderivative(self.inner(u)).flatten(1).sum(1)

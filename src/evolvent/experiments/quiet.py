@@ -1,4 +1,4 @@
-"""Lightning without its hints about hardware, workers and other products: nothing in them a user of recipes can act on."""
+"""Lightning without its hints about hardware, workers and products, in which a user of recipes can act on nothing."""
 
 from __future__ import annotations
 

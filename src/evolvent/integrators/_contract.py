@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import ClassVar, Generic, TypeVar
+from collections.abc import Callable
+from typing import ClassVar, Generic, NamedTuple, TypeVar
 
-from evolvent._core.state import State
+from torch import Tensor
+
+from evolvent._core.state import State, parts
 from evolvent.dynamics import Dynamics
 
 F = TypeVar("F", bound=Dynamics)
@@ -18,16 +21,13 @@ class Integrator(ABC, Generic[F]):
 
     Attributes:
         order: the error over a fixed time falls like :math:`h^{order}`.
+        reversible: whether a step can be undone exactly (up to rounding) from its result.
         acts_on: the kind of dynamics the method needs.
     """
 
     order: ClassVar[int]
+    reversible: ClassVar[bool] = False
     acts_on: ClassVar[type[Dynamics]] = Dynamics
-
-    @property
-    def reversible(self) -> bool:
-        """Whether a step can be undone exactly (up to rounding) from its result."""
-        return isinstance(self, ReversibleIntegrator)
 
     def start(self, f: F, t: float, u: State, h: float) -> State:
         """The method's own state for the value ``u``; multistep methods add their history here."""
@@ -37,7 +37,7 @@ class Integrator(ABC, Generic[F]):
     def step(self, f: F, t: float, u: State, h: float) -> State:
         """The state at ``t + h`` from the state ``u`` at ``t``."""
 
-    def finish(self, u: State) -> State:
+    def finish(self, u: State, h: float) -> State:
         """The value in a method's state."""
         return u
 
@@ -45,9 +45,40 @@ class Integrator(ABC, Generic[F]):
         return f"{type(self).__name__}()"
 
 
+class Coupling(NamedTuple):
+    r"""One invertible update of a part of the state, :math:`u_a \leftarrow s\,u_a + g(u_b)` with :math:`s = \pm 1`."""
+
+    target: int  # a
+    source: int  # b, another part
+    sign: int  # s
+    g: Callable[[Tensor], Tensor]
+
+
 class ReversibleIntegrator(Integrator[F]):
-    """A method whose steps can be undone, so that training need not store the states."""
+    """A method made of couplings, each of which can be undone, so that training need not store the states.
+
+    After its couplings a step may rename the parts: part ``k`` of the new state is part ``arrangement[k]``.
+    """
+
+    reversible = True
+    arrangement: ClassVar[tuple[int, ...]] = (0, 1)
 
     @abstractmethod
+    def couplings(self, f: F, t: float, h: float) -> list[Coupling]:
+        """The updates that make up the step from ``t`` to ``t + h``, in order."""
+
+    def step(self, f: F, t: float, u: State, h: float) -> State:
+        state = list(parts(u))
+        for target, source, sign, g in self.couplings(f, t, h):
+            change = g(state[source])
+            state[target] = state[target] + change if sign > 0 else change - state[target]
+        return tuple(state[k] for k in self.arrangement)
+
     def unstep(self, f: F, t: float, u: State, h: float) -> State:
         """The state at ``t`` from the state ``u`` at ``t + h``: the inverse of :meth:`step`."""
+        renamed = dict(zip(self.arrangement, parts(u), strict=True))
+        state = [renamed[k] for k in range(len(renamed))]
+        for target, source, sign, g in reversed(self.couplings(f, t, h)):
+            change = g(state[source])
+            state[target] = state[target] - change if sign > 0 else change - state[target]
+        return tuple(state)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from evolvent._core.state import State
 from evolvent.dynamics import PartitionedDynamics
-from evolvent.integrators._contract import ReversibleIntegrator
+from evolvent.integrators._contract import Coupling, ReversibleIntegrator
 
 
 class Verlet(ReversibleIntegrator[PartitionedDynamics]):
@@ -19,12 +18,8 @@ class Verlet(ReversibleIntegrator[PartitionedDynamics]):
     order = 1
     acts_on = PartitionedDynamics
 
-    def step(self, f: PartitionedDynamics, t: float, u: State, h: float) -> State:
-        y, z = u
-        y = y + h * f.dy(t, z)
-        return y, z + h * f.dz(t + h, y)
-
-    def unstep(self, f: PartitionedDynamics, t: float, u: State, h: float) -> State:
-        y, z = u
-        z = z - h * f.dz(t + h, y)
-        return y - h * f.dy(t, z), z
+    def couplings(self, f: PartitionedDynamics, t: float, h: float) -> list[Coupling]:
+        return [
+            Coupling(target=0, source=1, sign=1, g=lambda z: h * f.dy(t, z)),
+            Coupling(target=1, source=0, sign=1, g=lambda y: h * f.dz(t + h, y)),
+        ]

@@ -8,6 +8,7 @@ from torch import nn
 
 from evolvent._core.errors import ConfigError
 from evolvent.dynamics import Hamiltonian
+from evolvent.dynamics.normalisation import Norm
 from evolvent.evolution import Evolution
 from evolvent.integrators import Verlet
 from evolvent.networks._registry import register_family, register_member
@@ -27,7 +28,7 @@ def hamiltonian(
     head_pool: int = 2,
     dropout: float = 0.0,
     bias: bool = False,
-    batch_norm: bool = False,
+    norm: Norm | None = None,
 ) -> ImageNetwork:
     r"""Hamiltonian network: feature halves that exchange energy, advanced by Verlet steps.
 
@@ -49,7 +50,7 @@ def hamiltonian(
         readout: one class per image, or one per pixel.
         head_pool: average pooling before the linear map.
         dropout: share of pooled features dropped in training.
-        bias, batch_norm: learn :math:`b_{ji}`, normalise inside the blocks; the paper's parameter counts hold without.
+        bias, norm: learn :math:`b_{ji}`, normalise inside the blocks; the paper's parameter counts hold without.
 
     Shape: (B, in_channels, H, W) to (B, num_classes), or to (B, num_classes, H, W) for segmentation.
 
@@ -66,7 +67,7 @@ def hamiltonian(
     for unit, (width, count) in enumerate(zip(channels, per_unit(blocks, len(channels)), strict=True)):
         if unit:
             body.append(_raise_channels(channels[unit - 1], width, pooled))
-        dynamics = [Hamiltonian(width // 2, bias=bias, batch_norm=batch_norm) for _ in range(count)]
+        dynamics = [Hamiltonian(width // 2, bias=bias, norm=norm) for _ in range(count)]
         body.append(Evolution(dynamics, Verlet(), step_size=step_size))
     stem = plain_conv(in_channels, channels[0])
     if not pooled:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import ClassVar
 
 from torch import Tensor, nn
 
@@ -12,7 +13,12 @@ class LinearOperator(nn.Module, ABC):
 
     The adjoint identity :math:`\langle L u, v\rangle = \langle u, L^\top v\rangle` is tested for every subclass by
     :func:`evolvent.testing.check_operator`.
+
+    Attributes:
+        space_axes: how many axes of space follow batch and channels: 2 for images, 0 for vectors.
     """
+
+    space_axes: ClassVar[int]
 
     @abstractmethod
     def forward(self, u: Tensor) -> Tensor:

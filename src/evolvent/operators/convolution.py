@@ -8,6 +8,7 @@ from torch.nn import functional as F
 
 from evolvent._core.errors import ConfigError
 from evolvent.operators._contract import LinearOperator
+from evolvent.operators._kinds import OPERATORS
 
 
 class Convolution(LinearOperator):
@@ -30,6 +31,8 @@ class Convolution(LinearOperator):
     True
     """
 
+    space_axes = 2
+
     def __init__(self, in_channels: int, out_channels: int, kernel_size: int = 3) -> None:
         super().__init__()
         if kernel_size % 2 == 0:
@@ -50,3 +53,6 @@ class Convolution(LinearOperator):
     def extra_repr(self) -> str:
         out_channels, in_channels, size, _ = self.weight.shape
         return f"{in_channels}, {out_channels}, kernel_size={size}"
+
+
+OPERATORS.add("full", Convolution)

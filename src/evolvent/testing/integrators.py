@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from typing import Any
 
 import torch
 
@@ -18,7 +19,7 @@ _ROUNDING = 1e-12
 _STEPS_UNDONE = 8
 
 
-def check_integrator(integrator: Integrator, problem: Problem | None = None) -> None:
+def check_integrator(integrator: Integrator[Any], problem: Problem | None = None) -> None:
     """Measure a method's ``order`` and, if it is reversible, that ``unstep`` undoes ``step``.
 
     Args:
@@ -34,7 +35,7 @@ def check_integrator(integrator: Integrator, problem: Problem | None = None) -> 
         _check_reversible(integrator, problem)
 
 
-def all_integrators() -> list[Integrator]:
+def all_integrators() -> list[Integrator[Any]]:
     """One of every concrete method in :mod:`evolvent.integrators` that can be built without arguments.
 
     >>> all_integrators()
@@ -44,12 +45,12 @@ def all_integrators() -> list[Integrator]:
     return [kind() for kind in offered if isinstance(kind, type) and issubclass(kind, Integrator) and _is_plain(kind)]
 
 
-def _is_plain(kind: type[Integrator]) -> bool:
+def _is_plain(kind: type[Integrator[Any]]) -> bool:
     needed = [p for p in inspect.signature(kind).parameters.values() if p.default is p.empty]
     return not inspect.isabstract(kind) and all(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in needed)
 
 
-def _check_order(integrator: Integrator, problem: Problem) -> None:
+def _check_order(integrator: Integrator[Any], problem: Problem) -> None:
     order = observed_order(integrator, problem)
     claim(
         abs(order - integrator.order) <= _ORDER_TOLERANCE,
@@ -57,7 +58,7 @@ def _check_order(integrator: Integrator, problem: Problem) -> None:
     )
 
 
-def _check_reversible(integrator: ReversibleIntegrator, problem: Problem) -> None:
+def _check_reversible(integrator: ReversibleIntegrator[Any], problem: Problem) -> None:
     f = problem.dynamics
     u, h = advance(integrator, problem, _STEPS_UNDONE)
     with torch.no_grad():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 
@@ -15,7 +16,7 @@ _COARSEST, _FINEST = 16, 1024
 _ROUNDING = 1e-11
 
 
-def observed_order(integrator: Integrator, problem: Problem | None = None) -> float:
+def observed_order(integrator: Integrator[Any], problem: Problem | None = None) -> float:
     r"""The slope :math:`\log_2 (e_h / e_{h/2})` of the error at the end of ``problem``.
 
     The step is halved until 1024 steps are made or the error comes near rounding; the last slope counts.
@@ -36,7 +37,7 @@ def observed_order(integrator: Integrator, problem: Problem | None = None) -> fl
     return order
 
 
-def advance(integrator: Integrator, problem: Problem, steps: int) -> tuple[State, float]:
+def advance(integrator: Integrator[Any], problem: Problem, steps: int) -> tuple[State, float]:
     """The method's own state at the end of ``problem``, and the step size."""
     h = problem.end / steps
     with torch.no_grad():
@@ -46,6 +47,6 @@ def advance(integrator: Integrator, problem: Problem, steps: int) -> tuple[State
     return u, h
 
 
-def _error(integrator: Integrator, problem: Problem, steps: int) -> float:
-    u, _ = advance(integrator, problem, steps)
-    return distance(integrator.finish(u), problem.solution(problem.end))
+def _error(integrator: Integrator[Any], problem: Problem, steps: int) -> float:
+    u, h = advance(integrator, problem, steps)
+    return distance(integrator.finish(u, h), problem.solution(problem.end))

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from evolvent._core.errors import ConfigError
 from evolvent._core.state import State
-from evolvent.dynamics import Dynamics, PartitionedDynamics
+from evolvent.dynamics import Dynamics, PartitionedDynamics, SecondOrderDynamics, SplitDynamics
 from evolvent.integrators import Integrator
 
 
@@ -69,16 +70,51 @@ class ForcedPair(PartitionedDynamics):
         return _row(2 + math.sin(2 * t)), _row(1 + 0.5 * math.cos(3 * t))
 
 
-def problem_for(integrator: Integrator) -> Problem:
+class ForcedOscillator(SecondOrderDynamics):
+    r"""A pendulum, :math:`u'' = -\sin u + w'' + \sin w`, driven so that :math:`w = 2 + \sin 2t` solves it."""
+
+    def acceleration(self, t: float, u: Tensor) -> Tensor:
+        return -u.sin() + (math.sin(2 + math.sin(2 * t)) - 4 * math.sin(2 * t))
+
+    @staticmethod
+    def solution(t: float) -> tuple[Tensor, Tensor]:
+        return _row(2 + math.sin(2 * t)), _row(2 * math.cos(2 * t))
+
+
+class ForcedSplit(SplitDynamics):
+    r"""The system of :class:`Forced`, of which :math:`-L u` with
+    :math:`L = \begin{pmatrix} 2 & 1 \\ 1 & 3 \end{pmatrix}` is called stiff.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.whole = Forced()
+        self.matrix = torch.tensor([[2.0, 1.0], [1.0, 3.0]], dtype=torch.float64)
+
+    def explicit(self, t: float, u: Tensor) -> Tensor:
+        return self.whole(t, u) + self.stiff(u)
+
+    def stiff(self, u: Tensor) -> Tensor:
+        return u @ self.matrix
+
+    def solve(self, u: Tensor, h: float) -> Tensor:
+        return torch.linalg.solve(torch.eye(2, dtype=u.dtype) + h * self.matrix, u.mT).mT
+
+
+def problem_for(integrator: Integrator[Any]) -> Problem:
     """The nonlinear problem that a method's order is measured on.
 
     Raises:
         ConfigError: for a method that acts on dynamics of its own kind; give its check a problem then.
     """
-    if integrator.acts_on is Dynamics:
-        return Problem("forced", Forced(), Forced.solution, 1.0)
-    if integrator.acts_on is PartitionedDynamics:
-        return Problem("forced pair", ForcedPair(), ForcedPair.solution, 1.0)
+    known = {
+        Dynamics: Problem("forced", Forced(), Forced.solution, 1.0),
+        PartitionedDynamics: Problem("forced pair", ForcedPair(), ForcedPair.solution, 1.0),
+        SecondOrderDynamics: Problem("forced oscillator", ForcedOscillator(), ForcedOscillator.solution, 1.0),
+        SplitDynamics: Problem("forced split", ForcedSplit(), Forced.solution, 1.0),
+    }
+    if integrator.acts_on in known:
+        return known[integrator.acts_on]
     raise ConfigError(
         f"there is no problem for {integrator.acts_on.__name__}, which {integrator} acts on; pass a Problem."
     )

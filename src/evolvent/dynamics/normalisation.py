@@ -1,0 +1,24 @@
+"""Normalisations by kind."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+from torch import nn
+
+Norm: TypeAlias = Literal["batch", "group"]
+
+
+def make_norm(kind: Norm | None, channels: int, space_axes: int) -> nn.Module | None:
+    """Batch or group normalisation for features with so many axes of space, or none.
+
+    Groups have eight channels where that divides them, else one group takes all.
+
+    >>> make_norm("group", 32, 2)
+    GroupNorm(4, 32, eps=1e-05, affine=True, bias=True)
+    """
+    if kind is None:
+        return None
+    if kind == "group":
+        return nn.GroupNorm(channels // 8 if channels % 8 == 0 else 1, channels)
+    return nn.BatchNorm2d(channels) if space_axes == 2 else nn.BatchNorm1d(channels)

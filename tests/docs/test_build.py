@@ -1,0 +1,24 @@
+"""The documentation builds without a warning."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.slow
+def test_sphinx_builds_without_a_warning(tmp_path):
+    for needed in ("sphinx", "myst_parser", "furo", "sphinx_gallery", "sphinx_copybutton"):
+        pytest.importorskip(needed, reason="needs the extra 'docs'")
+    built = shutil.ignore_patterns("_build", "gallery", "__pycache__")
+    for folder in ("docs", "examples"):
+        shutil.copytree(ROOT / folder, tmp_path / folder, ignore=built)
+    command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html", "-D", "plot_gallery=0"]
+    done = subprocess.run([*command, "docs", "html"], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

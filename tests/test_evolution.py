@@ -1,0 +1,174 @@
+import copy
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import nn
+from torch.testing import assert_close
+
+from evolvent import Evolution, create_model, evolutions, set_gradient
+from evolvent.dynamics import Dynamics, Hamiltonian, Residual
+from evolvent.errors import ConfigError, ShapeError, UnknownNameError
+from evolvent.gradients import Backprop
+from evolvent.integrators import Euler, Integrator, Verlet
+
+
+def hamiltonians(count: int, channels: int = 2, **options) -> list[Hamiltonian]:
+    return [Hamiltonian(channels, **options) for _ in range(count)]
+
+
+class Decay(Dynamics):
+    """u' = -r u + t with a rate of no axes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rate = nn.Parameter(torch.tensor(1.0))
+
+    def forward(self, t, u):
+        return -self.rate * u + t
+
+
+class Adams(Integrator):
+    """Two-step Adams-Bashforth: a state with history, which start adds and finish drops."""
+
+    order = 2
+
+    def start(self, f, t, u, h):
+        return u, f(t, u)
+
+    def step(self, f, t, u, h):
+        value, before = u
+        now = f(t, value)
+        return value + h * (1.5 * now - 0.5 * before), now
+
+    def finish(self, u, h):
+        return u[0]
+
+
+def test_shared_dynamics_are_a_list_of_the_same(dtype, tolerance):
+    f = Hamiltonian(2).to(dtype)
+    u0 = torch.randn(2, 4, 5, 5, dtype=dtype)
+    shared = Evolution(f, Verlet(), steps=4, step_size=0.1)
+    listed = Evolution([copy.deepcopy(f) for _ in range(4)], Verlet(), step_size=0.1)
+    assert_close(shared(u0), listed(u0), **tolerance)
+    assert len(list(listed.parameters())) == 4 * len(list(shared.parameters()))
+
+
+@given(st.integers(0, 4), st.integers(1, 3), st.integers(1, 3), st.integers(1, 4), st.integers(1, 4))
+def test_trajectory_ends_where_forward_does(steps, channels, batch, height, width):
+    evolution = Evolution(hamiltonians(steps, channels), Verlet(), step_size=0.1)
+    u0 = torch.randn(batch, 2 * channels, height, width)
+    path = evolution.trajectory(u0)
+    assert len(path) == steps + 1
+    assert torch.equal(path[0], u0)
+    assert torch.equal(path[-1], evolution(u0))
+
+
+@pytest.mark.parametrize("dynamics", [[], hamiltonians(0), Hamiltonian(2)], ids=["list", "comprehension", "shared"])
+def test_zero_steps_change_nothing(dynamics):
+    steps = 0 if isinstance(dynamics, Dynamics) else None
+    evolution = Evolution(dynamics, Verlet(), steps=steps)
+    u0 = torch.randn(2, 4, 3, 3)
+    assert torch.equal(evolution(u0), u0)
+    assert len(evolution.trajectory(u0)) == 1
+    assert evolution.roughness() == 0
+
+
+def test_time_and_step_are_handed_on(dtype):
+    evolution = Evolution(Decay(), Euler(), steps=3, step_size=0.5).to(dtype)
+    u = torch.ones(1, 1, dtype=dtype)
+    expected = u
+    for j in range(3):
+        expected = expected + 0.5 * (-expected + 0.5 * j)
+    assert_close(evolution(u), expected)
+
+
+def test_multistep_state_is_started_and_finished():
+    evolution = Evolution(Decay(), Adams(), steps=5, step_size=0.1)
+    u0 = torch.ones(2, 3)
+    assert evolution(u0).shape == u0.shape
+    assert torch.equal(evolution.trajectory(u0)[-1], evolution(u0))
+    assert all(isinstance(u, torch.Tensor) for u in evolution.trajectory(u0))
+
+
+def test_tensor_is_split_into_the_pair():
+    evolution = Evolution(hamiltonians(3), Verlet(), step_size=0.1)
+    u0 = torch.randn(2, 4, 3, 3)
+    y, z = evolution((u0[:, :2], u0[:, 2:]))
+    assert torch.equal(evolution(u0), torch.cat([y, z], dim=1))
+    assert torch.equal(torch.cat(evolution.trajectory((u0[:, :2], u0[:, 2:]))[-1], dim=1), evolution(u0))
+
+
+def test_odd_channels_cannot_be_split():
+    with pytest.raises(ShapeError, match="channels in halves, got 3"):
+        Evolution(hamiltonians(1), Verlet())(torch.randn(1, 3, 4, 4))
+
+
+@pytest.mark.parametrize("dynamics", [Residual(2), [Hamiltonian(2), Residual(2)]], ids=["shared", "list"])
+def test_verlet_refuses_dynamics_in_one_part(dynamics):
+    steps = 1 if isinstance(dynamics, Dynamics) else None
+    with pytest.raises(ConfigError, match=r"Verlet\(\) acts on PartitionedDynamics, but Residual is none"):
+        Evolution(dynamics, Verlet(), steps=steps)
+
+
+@pytest.mark.parametrize("steps", [None, -1, 2.5, "3"])
+def test_shared_dynamics_need_a_number_of_steps(steps):
+    with pytest.raises(ConfigError, match="steps >= 0"):
+        Evolution(Decay(), Euler(), steps=steps)
+
+
+def test_a_list_has_its_own_number_of_steps():
+    assert Evolution(hamiltonians(3), Verlet(), steps=3).steps == 3
+    with pytest.raises(ConfigError, match="3 dynamics makes 3 steps, but steps=2"):
+        Evolution(hamiltonians(3), Verlet(), steps=2)
+
+
+@pytest.mark.parametrize("h", [0, -0.1, float("nan"), float("inf")])
+def test_step_size_is_positive_and_finite(h):
+    with pytest.raises(ConfigError, match="step_size must be positive"):
+        Evolution(hamiltonians(1), Verlet(), step_size=h)
+
+
+@given(st.integers(0, 4), st.floats(0.05, 2), st.booleans())
+def test_roughness_is_the_sum_of_eq_4_8(steps, h, bias):
+    f = hamiltonians(steps, bias=bias)
+    evolution = Evolution(f, Verlet(), step_size=h).double()
+    naive = 0.0
+    for before, after in zip(f[:-1], f[1:], strict=True):
+        for layer in ("layer1", "layer2"):
+            k0, k1 = (getattr(g, layer).operator.weight for g in (before, after))
+            naive += h * ((k1 - k0) / h).square().sum().item()
+    assert evolution.roughness().item() == pytest.approx(naive, rel=1e-10)
+
+
+def test_roughness_is_differentiable_and_counts_matrices_only():
+    evolution = Evolution(hamiltonians(2, bias=True), Verlet())
+    evolution.roughness().backward()
+    touched = {name.rsplit(".", 1)[-1] for name, p in evolution.named_parameters() if p.grad is not None}
+    assert touched == {"weight"}
+
+
+def test_roughness_without_matrices_is_zero():
+    assert Evolution([Decay(), Decay()], Euler()).roughness() == 0
+    assert Evolution(Hamiltonian(2), Verlet(), steps=5).roughness() == 0
+
+
+def test_set_gradient_reaches_every_evolution():
+    model = create_model("hamiltonian", channels=(4, 8), blocks=1)
+    strategy = Backprop()
+    set_gradient(model, strategy)
+    assert [evolution.gradient for _, evolution in evolutions(model)] == [strategy, strategy]
+    set_gradient(model, "backprop")
+    assert all(isinstance(evolution.gradient, Backprop) for _, evolution in evolutions(model))
+    assert [name for name, _ in evolutions(model)] == ["body.0", "body.2"]
+
+
+def test_unknown_strategy_is_answered_with_the_nearest():
+    with pytest.raises(UnknownNameError, match="'backprop'"):
+        set_gradient(create_model("hamiltonian", channels=(4,), blocks=1), "backpropp")
+
+
+def test_repr_tells_the_discretisation():
+    shown = repr(Evolution(hamiltonians(2), Verlet(), step_size=0.25))
+    assert "Verlet(), steps=2, step_size=0.25, gradient=Backprop()" in shown
