@@ -54,7 +54,7 @@ for epoch in range(epochs):
 # %%
 # A saved model is a folder with ``config.yaml`` and ``model.safetensors``.
 
-ev.save(model, "digits-model")
-again = ev.load("digits-model")
+ev.save(model, "runs/digits-model")
+again = ev.load("runs/digits-model")
 images = preprocess(digits.test.images)
 assert torch.equal(again(images), model.eval()(images))

@@ -33,9 +33,13 @@ def test_whole_files_replace_earlier_ones(target):
 
 
 def test_failing_block_keeps_the_earlier_file(target):
-    with pytest.raises(RuntimeError, match="bug"), atomic_path(target) as draft:
-        draft.write_text("half")
-        raise RuntimeError("bug")
+    def half() -> None:
+        with atomic_path(target) as draft:
+            draft.write_text("half")
+            raise RuntimeError("bug")
+
+    with pytest.raises(RuntimeError, match="bug"):
+        half()
     assert target.read_text() == "earlier"
     assert others(target) == []
 
@@ -129,7 +133,7 @@ def test_other_faults_keep_their_own_type(target):
 
 
 def test_storage_error_inside_is_not_wrapped_again(target):
-    with pytest.raises(StorageError, match="^inner$"), atomic_path(target):
+    with pytest.raises(StorageError, match=r"^inner$"), atomic_path(target):
         raise StorageError("inner")
 
 

@@ -51,4 +51,4 @@ def cite(name: Annotated[str, typer.Argument(help="A network, a recipe or a pape
         keys = (name,)
     else:
         raise UnknownNameError("network, recipe or paper", name, [*list_models(), *recipe_names(), *PAPERS])
-    print("\n\n".join(PAPERS.get(key) for key in keys))
+    print("\n\n".join(PAPERS.get(key).bibtex() for key in keys))

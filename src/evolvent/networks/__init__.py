@@ -2,7 +2,7 @@
 
 from evolvent.networks import hamiltonian, resnet
 from evolvent.networks._files import load, save
-from evolvent.networks._papers import PAPERS
+from evolvent.networks._papers import PAPERS, Paper
 from evolvent.networks._registry import ModelEntry, ModelSpec, create_model, list_models, model_entry
 from evolvent.networks._skeleton import ImageNetwork
 
@@ -11,6 +11,7 @@ __all__ = [
     "ImageNetwork",
     "ModelEntry",
     "ModelSpec",
+    "Paper",
     "create_model",
     "hamiltonian",
     "list_models",

@@ -1,52 +1,73 @@
-"""The papers that networks and recipes come from, as BibTeX."""
+"""The papers that networks and recipes come from."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 from evolvent._core.registry import Registry
 
-PAPERS: Registry[str] = Registry("paper", "`evolvent cite` takes a network, a recipe or one of these keys.")
 
-for _key, _entry in {
-    "bohn2021": """@techreport{bohn2021,
-  title       = {Deep Neural Networks and {PIDE} Discretizations},
-  author      = {Bohn, Bastian and Griebel, Michael and Kannan, Dinesh},
-  institution = {Institut f{\\"u}r Numerische Simulation, Universit{\\"a}t Bonn},
-  number      = {INS Preprint 2102},
-  year        = {2021}
-}""",
-    "chang2018": """@inproceedings{chang2018,
-  title     = {Reversible Architectures for Arbitrarily Deep Residual Neural Networks},
-  author    = {Chang, Bo and Meng, Lili and Haber, Eldad and Ruthotto, Lars and Begert, David and Holtham, Elliot},
-  booktitle = {AAAI Conference on Artificial Intelligence},
-  year      = {2018}
-}""",
-    "haber2017": """@article{haber2017,
-  title   = {Stable Architectures for Deep Neural Networks},
-  author  = {Haber, Eldad and Ruthotto, Lars},
-  journal = {Inverse Problems},
-  volume  = {34},
-  number  = {1},
-  year    = {2017}
-}""",
-    "ruthotto2020": """@article{ruthotto2020,
-  title   = {Deep Neural Networks Motivated by Partial Differential Equations},
-  author  = {Ruthotto, Lars and Haber, Eldad},
-  journal = {Journal of Mathematical Imaging and Vision},
-  volume  = {62},
-  pages   = {352--364},
-  year    = {2020}
-}""",
-    "he2016deep": """@inproceedings{he2016deep,
-  title     = {Deep Residual Learning for Image Recognition},
-  author    = {He, Kaiming and Zhang, Xiangyu and Ren, Shaoqing and Sun, Jian},
-  booktitle = {IEEE Conference on Computer Vision and Pattern Recognition},
-  year      = {2016}
-}""",
-    "he2016identity": """@inproceedings{he2016identity,
-  title     = {Identity Mappings in Deep Residual Networks},
-  author    = {He, Kaiming and Zhang, Xiangyu and Ren, Shaoqing and Sun, Jian},
-  booktitle = {European Conference on Computer Vision},
-  year      = {2016}
-}""",
-}.items():
-    PAPERS.add(_key, _entry)
+@dataclass(frozen=True)
+class Paper:
+    """A publication; ``venue`` is the BibTeX field that names where it appeared and its value."""
+
+    key: str
+    kind: str
+    title: str
+    authors: tuple[str, ...]  # "Family, Given"
+    venue: tuple[str, str]
+    year: int
+    more: dict[str, str] = field(default_factory=dict)
+
+    def bibtex(self) -> str:
+        """The entry for a bibliography."""
+        fields = {"title": self.title, "author": " and ".join(self.authors), self.venue[0]: self.venue[1], **self.more}
+        lines = [f"  {name:<11} = {{{value}}}," for name, value in fields.items()]
+        return "\n".join([f"@{self.kind}{{{self.key},", *lines, f"  year        = {{{self.year}}}", "}"])
+
+    def reference(self) -> str:
+        """One line for people: authors, year, title, venue."""
+        families = [author.split(",")[0] for author in self.authors]
+        names = families[0] if len(families) == 1 else f"{', '.join(families[:-1])} and {families[-1]}"
+        text = f"{names} ({self.year}). {self.title}. {self.venue[1]}."
+        return text.replace("{", "").replace("}", "").replace('\\"', "")
+
+
+PAPERS: Registry[Paper] = Registry("paper")
+
+for _paper in (
+    Paper(
+        "bohn2021",
+        "techreport",
+        "Deep Neural Networks and {PIDE} Discretizations",
+        ("Bohn, Bastian", "Griebel, Michael", "Kannan, Dinesh"),
+        ("institution", "Institute for Numerical Simulation, University of Bonn"),
+        2021,
+        {"number": "INS Preprint 2102"},
+    ),
+    Paper(
+        "chang2018",
+        "inproceedings",
+        "Reversible Architectures for Arbitrarily Deep Residual Neural Networks",
+        ("Chang, Bo", "Meng, Lili", "Haber, Eldad", "Ruthotto, Lars", "Begert, David", "Holtham, Elliot"),
+        ("booktitle", "AAAI Conference on Artificial Intelligence"),
+        2018,
+    ),
+    Paper(
+        "he2016deep",
+        "inproceedings",
+        "Deep Residual Learning for Image Recognition",
+        ("He, Kaiming", "Zhang, Xiangyu", "Ren, Shaoqing", "Sun, Jian"),
+        ("booktitle", "IEEE Conference on Computer Vision and Pattern Recognition"),
+        2016,
+    ),
+    Paper(
+        "he2016identity",
+        "inproceedings",
+        "Identity Mappings in Deep Residual Networks",
+        ("He, Kaiming", "Zhang, Xiangyu", "Ren, Shaoqing", "Sun, Jian"),
+        ("booktitle", "European Conference on Computer Vision"),
+        2016,
+    ),
+):
+    PAPERS.add(_paper.key, _paper)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
+from evolvent.networks import PAPERS
 from evolvent.report.markup import key, section, table, text
 from evolvent.report.numbers import NONE, count, decimal, duration, memory, percent, points, short
 from evolvent.report.runs import Run, Series
@@ -32,7 +33,7 @@ def header(runs: Sequence[Run], rows: Sequence[SummaryRow]) -> str:
     parts += [f'<p class="question">{text(question)}</p>' for question in questions]
     parts.append(f'<p class="answer">{text(answer(rows))}</p>')
     if papers:
-        items = "".join(f"<li>{text(paper)}</li>" for paper in papers)
+        items = "".join(f"<li>{text(_reference(paper))}</li>" for paper in papers)
         parts.append(f'<div class="papers"><span>Papers</span><ul>{items}</ul></div>')
     return "<header>\n" + "\n".join(parts) + "\n</header>\n"
 
@@ -135,3 +136,8 @@ def _foreign_figures(all_series: Sequence[Series]) -> str:
 
 def _list(items: Sequence[str]) -> str:
     return "<ul>" + "".join(f"<li>{text(item)}</li>" for item in items) + "</ul>" if items else NONE
+
+
+def _reference(paper: str) -> str:
+    """A paper in words; a recipe of somebody's own may name one that is not in our table."""
+    return PAPERS.get(paper).reference() if paper in PAPERS else paper

@@ -1,0 +1,66 @@
+"""Every registered network goes through the same checks."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from evolvent import create_model, list_models
+from evolvent.networks import ImageNetwork, model_entry
+from evolvent.testing import check_compiles, check_network
+
+# For families that do not take images of the default size; all others get two 3x32x32 images.
+INPUTS: dict[str, torch.Tensor] = {}
+SMALL = {"channels": (4, 8), "blocks": 2}
+IMAGE_FAMILIES = ("hamiltonian", "resnet", "preresnet")
+
+
+def example(name: str) -> torch.Tensor:
+    family = model_entry(name).family
+    return INPUTS[family] if family in INPUTS else torch.randn(2, 3, 32, 32)
+
+
+@pytest.mark.parametrize("name", list_models())
+def test_network_keeps_the_contract(name):
+    check_network(name, example(name))
+
+
+@pytest.mark.parametrize("options", [{"readout": "segmentation"}, {"bias": True, "norm": "batch"}, {"dropout": 0.5}])
+def test_options_keep_the_contract(options):
+    check_network("hamiltonian", torch.randn(2, 3, 32, 32), **SMALL, **options)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", sorted({model_entry(name).family for name in list_models()}))
+def test_family_compiles(family):
+    small = SMALL if family in IMAGE_FAMILIES else {}
+    check_compiles(create_model(family, **small), example(family))
+
+
+@settings(max_examples=8)
+@given(
+    st.sampled_from(IMAGE_FAMILIES),
+    st.integers(1, 2),
+    st.integers(1, 4),
+    st.integers(1, 9),
+    st.integers(1, 9),
+    st.integers(1, 3),
+)
+def test_degenerate_images(family, batch, in_channels, height, width, num_classes):
+    """Down to one pixel, one channel, one class and one image."""
+    fixed = {"image_size": (height, width), "head_pool": 1} if family == "hamiltonian" else {}
+    model = create_model(family, channels=(4,), blocks=1, in_channels=in_channels, num_classes=num_classes, **fixed)
+    x = torch.randn(batch, in_channels, height, width)
+    assert model.eval()(x).shape == (batch, num_classes)
+    assert model.forward_features(x).shape == (batch, 4, height, width)
+
+
+@pytest.mark.parametrize("family", IMAGE_FAMILIES)
+def test_trajectories_end_in_the_features(family, dtype, tolerance):
+    model = create_model(family, **SMALL).to(dtype).eval()
+    assert isinstance(model, ImageNetwork)
+    x = torch.randn(2, 3, 32, 32, dtype=dtype)
+    paths = model.trajectories(x)
+    assert len(paths) == 2
+    if family != "preresnet":  # which normalises after the last evolution
+        torch.testing.assert_close(paths[-1][-1], model.forward_features(x), **tolerance)
