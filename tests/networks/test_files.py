@@ -19,8 +19,13 @@ OPTIONS = {"channels": (4, 8), "blocks": 2, "image_size": 8, "in_channels": 1}
 
 
 class Malicious:
+    """Makes a folder when it is unpickled."""
+
+    def __init__(self, mark: Path) -> None:
+        self.mark = mark
+
     def __reduce__(self):
-        return os.system, ("exit 3",)
+        return os.mkdir, (str(self.mark),)
 
 
 @pytest.fixture
@@ -100,22 +105,20 @@ def test_pickle_file_offered(tmp_path, writer):
     if writer == "torch":
         torch.save(nn.Linear(1, 1), path)
     else:
-        path.write_bytes(pickle.dumps(Malicious()))
+        path.write_bytes(pickle.dumps(Malicious(tmp_path / "mark")))
     assert "refused, because reading one can run any code" in refusal(path)
+    assert not (tmp_path / "mark").exists()
 
 
 @pytest.mark.parametrize("protocol", [2, 3, 4, 5, "torch"])
-def test_pickle_disguised_as_safetensors(folder, protocol, monkeypatch):
-    def trap(*_args):
-        raise SystemExit("the pickle was read")
-
-    monkeypatch.setattr(os, "system", trap)
+def test_pickle_disguised_as_safetensors(folder, tmp_path, protocol):
     path = folder / "model.safetensors"
     if protocol == "torch":
         torch.save({"a": torch.ones(2)}, path)
     else:
-        path.write_bytes(pickle.dumps(Malicious(), protocol=protocol))
+        path.write_bytes(pickle.dumps(Malicious(tmp_path / "mark"), protocol=protocol))
     assert "is a pickle, not safetensors" in refusal(folder)
+    assert not (tmp_path / "mark").exists()
 
 
 @pytest.mark.parametrize(

@@ -2,33 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
-from torch import nn
-
 from evolvent._core.errors import ConfigError
 from evolvent.dynamics import Hamiltonian
 from evolvent.dynamics.normalisation import Norm
 from evolvent.evolution import Evolution
 from evolvent.integrators import Verlet
 from evolvent.networks._registry import register_family, register_member
-from evolvent.networks._skeleton import ImageNetwork, PooledLinear, check_positive, per_unit, plain_conv
+from evolvent.networks._skeleton import ImageNetwork
+from evolvent.networks._units import ImageSize, Readout, unit_network
 
 
 @register_family("hamiltonian", papers=("bohn2021", "chang2018"), recipe="mnist-hamiltonian")
 def hamiltonian(
     num_classes: int = 10,
     in_channels: int = 3,
-    image_size: int | tuple[int, int] = 32,
+    image_size: ImageSize = 32,
     *,
     channels: tuple[int, ...] = (32, 64, 112),
     blocks: int | tuple[int, ...] = 6,
     step_size: float = 0.1,
-    readout: Literal["classification", "segmentation"] = "classification",
+    readout: Readout = "classification",
     head_pool: int = 2,
     dropout: float = 0.0,
-    bias: bool = False,
+    operator: str = "full",
     norm: Norm | None = None,
+    bias: bool = False,
 ) -> ImageNetwork:
     r"""Hamiltonian network: feature halves that exchange energy, advanced by Verlet steps.
 
@@ -50,7 +48,8 @@ def hamiltonian(
         readout: one class per image, or one per pixel.
         head_pool: average pooling before the linear map.
         dropout: share of pooled features dropped in training.
-        bias, norm: learn :math:`b_{ji}`, normalise inside the blocks; the paper's parameter counts hold without.
+        operator: kind of :math:`K_{ji}`.
+        norm, bias: normalise inside the blocks, learn :math:`b_{ji}`; the paper's parameter counts hold without.
 
     Shape: (B, in_channels, H, W) to (B, num_classes), or to (B, num_classes, H, W) for segmentation.
 
@@ -60,27 +59,22 @@ def hamiltonian(
     """
     if any(c % 2 or c < 2 for c in channels) or not channels:
         raise ConfigError(f"hamiltonian splits channels in halves, so each must be even, got {tuple(channels)}.")
-    check_positive(num_classes=num_classes, in_channels=in_channels, image_size=image_size, head_pool=head_pool)
-    size = (image_size, image_size) if isinstance(image_size, int) else image_size
-    pooled = readout == "classification"
-    body: list[nn.Module] = []
-    for unit, (width, count) in enumerate(zip(channels, per_unit(blocks, len(channels)), strict=True)):
-        if unit:
-            body.append(_raise_channels(channels[unit - 1], width, pooled))
-        dynamics = [Hamiltonian(width // 2, bias=bias, norm=norm) for _ in range(count)]
-        body.append(Evolution(dynamics, Verlet(), step_size=step_size))
-    stem = plain_conv(in_channels, channels[0])
-    if not pooled:
-        return ImageNetwork(stem, body, nn.Conv2d(channels[-1], num_classes, 1), in_channels=in_channels)
-    shrink = 2 ** (len(channels) - 1)
-    final = (size[0] // shrink, size[1] // shrink)
-    head = PooledLinear(channels[-1], num_classes, size=final, pool=head_pool, dropout=dropout)
-    return ImageNetwork(stem, body, head, in_channels=in_channels, image_size=size)
 
+    def make_evolution(width: int, count: int) -> Evolution:
+        blocks = [Hamiltonian(width // 2, operator=operator, norm=norm, bias=bias) for _ in range(count)]
+        return Evolution(blocks, Verlet(), step_size=step_size)
 
-def _raise_channels(before: int, after: int, pooled: bool) -> nn.Sequential:
-    pool = [nn.AvgPool2d(2)] if pooled else []
-    return nn.Sequential(*pool, plain_conv(before, after, 1), nn.ReLU())
+    return unit_network(
+        make_evolution,
+        num_classes=num_classes,
+        in_channels=in_channels,
+        image_size=image_size,
+        channels=channels,
+        blocks=blocks,
+        readout=readout,
+        head_pool=head_pool,
+        dropout=dropout,
+    )
 
 
 register_member("hamiltonian74", "hamiltonian", recipe="pide-table1-cifar10", channels=(32, 64, 112), blocks=6)

@@ -24,7 +24,10 @@ def check_exports(model: nn.Module, *x: Tensor) -> None:
     """
     twin = copy.deepcopy(model).eval()
     with torch.no_grad():
-        program = torch.export.export(twin, x)
+        try:
+            program = torch.export.export(twin, x)
+        except Exception as error:
+            raise AssertionError(f"torch.export does not take the model: {str(error).splitlines()[0]}") from error
         _check_same("exported model's answer", program.module()(*x), twin(*x))
 
 

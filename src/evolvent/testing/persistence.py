@@ -50,7 +50,11 @@ def check_buffers_are_true(model: nn.Module, another: nn.Module, x: Tensor) -> N
 def check_copies(model: nn.Module, x: Tensor) -> None:
     """A pickled and a deep copy answer bitwise as the model does."""
     expected = _answer(model, x)
-    for kind, twin in (("pickled", pickle.loads(pickle.dumps(model))), ("deep", copy.deepcopy(model))):
+    try:
+        pickled = pickle.loads(pickle.dumps(model))
+    except (pickle.PicklingError, AttributeError, TypeError) as error:
+        raise AssertionError(f"the network cannot be pickled, networks can: {error}") from error
+    for kind, twin in (("pickled", pickled), ("deep", copy.deepcopy(model))):
         claim(torch.equal(_answer(twin, x), expected), f"a {kind} copy answers differently.")
 
 
