@@ -1,4 +1,5 @@
 import copy
+import itertools
 
 import pytest
 import torch
@@ -135,7 +136,7 @@ def test_roughness_is_the_sum_of_eq_4_8(steps, h, bias):
     f = hamiltonians(steps, bias=bias)
     evolution = Evolution(f, Verlet(), step_size=h).double()
     naive = 0.0
-    for before, after in zip(f[:-1], f[1:], strict=True):
+    for before, after in itertools.pairwise(f):
         for layer in ("layer1", "layer2"):
             k0, k1 = (getattr(g, layer).operator.weight for g in (before, after))
             naive += h * ((k1 - k0) / h).square().sum().item()

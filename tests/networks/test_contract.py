@@ -31,6 +31,7 @@ def test_options_keep_the_contract(options):
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")  # inductor's own
 @pytest.mark.parametrize("family", sorted({model_entry(name).family for name in list_models()}))
 def test_family_compiles(family):
     small = SMALL if family in IMAGE_FAMILIES else {}

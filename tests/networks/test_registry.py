@@ -14,7 +14,7 @@ every_network = pytest.mark.parametrize("name", list_models())
 def test_network_knows_its_papers(name):
     assert model_entry(name).papers
     for key in model_entry(name).papers:
-        assert PAPERS.get(key).startswith("@")
+        assert PAPERS.get(key).bibtex().startswith("@")
 
 
 @every_network
@@ -42,8 +42,10 @@ def test_members_fix_known_options(name):
 
 def test_papers_are_bibtex_under_their_own_key():
     for key in PAPERS:
-        assert f"{{{key}," in PAPERS.get(key).split("\n")[0]
-        assert PAPERS.get(key).count("{") == PAPERS.get(key).count("}")
+        entry = PAPERS.get(key).bibtex()
+        assert entry.startswith(f"@{PAPERS.get(key).kind}{{{key},")
+        assert entry.count("{") == entry.count("}")
+        assert "{" not in PAPERS.get(key).reference()
 
 
 def test_spec_says_how_a_network_was_made():

@@ -19,7 +19,7 @@ class Noisy(nn.Module):
         return x + torch.rand(1)
 
 
-x = torch.zeros(2, 1)
+x = torch.tensor([[1.0], [2.0]])
 
 
 def test_buffers_that_follow_from_the_options_must_not_be_saved():

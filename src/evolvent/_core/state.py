@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TypeAlias
 
 from torch import Tensor
@@ -20,3 +21,21 @@ def axpy(u: State, h: float, k: State) -> State:
 def parts(u: State) -> tuple[Tensor, ...]:
     """The tensors a state consists of."""
     return u if isinstance(u, tuple) else (u,)
+
+
+def combine(u: State, *terms: tuple[float | Tensor, State]) -> State:
+    r""":math:`u + \sum_i c_i k_i`, part by part, for terms :math:`(c_i, k_i)`.
+
+    >>> import torch
+    >>> combine(torch.ones(2), (2.0, torch.ones(2)), (-1.0, torch.ones(2)))
+    tensor([2., 2.])
+    """
+    sums = list(parts(u))
+    for c, k in terms:
+        sums = [a + c * b for a, b in zip(sums, parts(k), strict=True)]
+    return like(u, sums)
+
+
+def like(u: State, tensors: Sequence[Tensor]) -> State:
+    """The tensors as a state of the kind of ``u``: undoes :func:`parts`."""
+    return tuple(tensors) if isinstance(u, tuple) else tensors[0]

@@ -15,7 +15,7 @@ F = TypeVar("F", bound=Dynamics)
 
 
 class Integrator(ABC, Generic[F]):
-    """A one-step method, or a multistep method that carries its history in the state.
+    r"""A one-step method, or a multistep method that carries its history in the state.
 
     Claims are class attributes, and one test over all methods measures them.
 
@@ -23,11 +23,17 @@ class Integrator(ABC, Generic[F]):
         order: the error over a fixed time falls like :math:`h^{order}`.
         reversible: whether a step can be undone exactly (up to rounding) from its result.
         acts_on: the kind of dynamics the method needs.
+        real_stability: the largest :math:`h \lambda` with which the steps of :math:`u' = -\lambda u` stay bounded.
+        imaginary_stability: the largest :math:`h \omega` with which those of an oscillation :math:`u'' = -\omega^2 u`
+            do, as a system of the kind the method acts on. Both are None where no ``h`` is too large (A-stable and
+            adaptive methods), where the method's dynamics hold no such equation, or where nothing is claimed.
     """
 
     order: ClassVar[int]
     reversible: ClassVar[bool] = False
     acts_on: ClassVar[type[Dynamics]] = Dynamics
+    real_stability: ClassVar[float | None] = None
+    imaginary_stability: ClassVar[float | None] = None
 
     def start(self, f: F, t: float, u: State, h: float) -> State:
         """The method's own state for the value ``u``; multistep methods add their history here."""

@@ -14,6 +14,8 @@ class Euler(Integrator[Dynamics]):
     r"""Explicit Euler, :math:`u^+ = u + h F(t, u)`: the step of a ResNet (Haber and Ruthotto 2017)."""
 
     order = 1
+    real_stability = 2.0
+    imaginary_stability = 0.0
 
     def step(self, f: Dynamics, t: float, u: State, h: float) -> State:
         return axpy(u, h, f(t, u))

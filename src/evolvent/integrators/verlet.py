@@ -17,6 +17,7 @@ class Verlet(ReversibleIntegrator[PartitionedDynamics]):
 
     order = 1
     acts_on = PartitionedDynamics
+    imaginary_stability = 2.0
 
     def couplings(self, f: PartitionedDynamics, t: float, h: float) -> list[Coupling]:
         return [

@@ -27,3 +27,20 @@ class LinearOperator(nn.Module, ABC):
     @abstractmethod
     def adjoint(self, v: Tensor) -> Tensor:
         r""":math:`L^\top v`."""
+
+    def skew(self, u: Tensor) -> Tensor:
+        r""":math:`(L - L^\top) u`, for an operator between spaces of the same shape."""
+        return self(u) - self.adjoint(u)
+
+
+class DiffusionOperator(LinearOperator):
+    r"""A symmetric, positive semidefinite :math:`L`, whose flow :math:`u' = -L u` damps and whose implicit steps are
+    cheap.
+    """
+
+    def adjoint(self, v: Tensor) -> Tensor:
+        return self(v)
+
+    @abstractmethod
+    def solve(self, u: Tensor, h: float) -> Tensor:
+        r""":math:`(I + h L)^{-1} u` for :math:`h \ge 0`: one implicit Euler step of :math:`u' = -L u`."""

@@ -50,6 +50,10 @@ class Convolution(LinearOperator):
     def adjoint(self, v: Tensor) -> Tensor:
         return F.conv_transpose2d(v, self.weight, padding=self.padding)
 
+    def skew(self, u: Tensor) -> Tensor:
+        # K - K^T is again a convolution, so that one does the work of two
+        return F.conv2d(u, self.weight - self.weight.transpose(0, 1).flip(2, 3), padding=self.padding)
+
     def extra_repr(self) -> str:
         out_channels, in_channels, size, _ = self.weight.shape
         return f"{in_channels}, {out_channels}, kernel_size={size}"

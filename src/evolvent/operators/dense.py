@@ -37,6 +37,9 @@ class Dense(LinearOperator):
     def adjoint(self, v: Tensor) -> Tensor:
         return F.linear(v, self.weight.T)
 
+    def skew(self, u: Tensor) -> Tensor:
+        return F.linear(u, self.weight - self.weight.T)
+
     def extra_repr(self) -> str:
         return f"{self.weight.shape[1]}, {self.weight.shape[0]}"
 

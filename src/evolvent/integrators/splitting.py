@@ -1,0 +1,88 @@
+"""Splitting methods: the mild and the stiff part of split dynamics flow in turn."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from torch import Tensor
+
+from evolvent._core.errors import ConfigError
+from evolvent._core.state import State
+from evolvent.dynamics import Dynamics, SplitDynamics
+from evolvent.integrators._contract import Integrator
+from evolvent.integrators.heun import Heun
+
+
+class _Splitting(Integrator[SplitDynamics]):
+    """Knows a one-step method for the mild part.
+
+    Args:
+        mild: method for :math:`u' = f(t, u)`; :class:`~evolvent.integrators.Heun` unless given.
+    """
+
+    acts_on = SplitDynamics
+
+    def __init__(self, mild: Integrator[Dynamics] | None = None) -> None:
+        self.mild = mild or Heun()
+        if self.mild.acts_on is not Dynamics or type(self.mild).start is not Integrator.start:
+            raise ConfigError(
+                f"{type(self).__name__} needs a one-step method for any dynamics, such as Heun(), got {mild}."
+            )
+
+    def _flow_mild(self, f: SplitDynamics, t: float, u: Tensor, h: float) -> Tensor:
+        flowed = self.mild.step(cast(Dynamics, f.explicit), t, u, h)  # a method only calls its dynamics
+        assert isinstance(flowed, Tensor)
+        return flowed
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({'' if type(self.mild) is Heun else self.mild})"
+
+
+class LieTrotter(_Splitting):
+    r"""First the mild part for a step, then the stiff one.
+
+    .. math:: u^+ = (I + h L)^{-1}\, \Phi^f_{t,h}(u)
+
+    with :math:`\Phi^f` a step of a method for :math:`u' = f(t, u)` and backward Euler for :math:`u' = -L u`. Trotter
+    1959. With Euler's method for :math:`f` it is :class:`~evolvent.integrators.ImexEuler`.
+
+    Args:
+        mild: one-step method for the mild part; :class:`~evolvent.integrators.Heun` unless given.
+    """
+
+    order = 1
+
+    def step(self, f: SplitDynamics, t: float, u: State, h: float) -> State:
+        assert isinstance(u, Tensor)
+        return f.solve(self._flow_mild(f, t, u, h), h)
+
+
+class Strang(_Splitting):
+    r"""Half a step of the stiff part, a step of the mild one, and again half a step of the stiff part.
+
+    .. math::
+        u^+ = S_{h/2}\, \Phi^f_{t,h}(S_{h/2}\, u), \qquad
+        S_h = (I + \tfrac h2 L)^{-1} (I - \tfrac h2 L)
+
+    with :math:`S` the Crank-Nicolson method for :math:`u' = -L u` and :math:`\Phi^f` a step of a method of second order
+    for :math:`u' = f(t, u)`. Strang 1968. No :math:`h` is too large for :math:`L`, but the stiffest modes decay slowly
+    and with changing sign; where that shows, use :class:`~evolvent.integrators.ImexEuler`.
+
+    Args:
+        mild: one-step method for the mild part; :class:`~evolvent.integrators.Heun` unless given.
+    """
+
+    order = 2
+
+    def __init__(self, mild: Integrator[Dynamics] | None = None) -> None:
+        super().__init__(mild)
+        if self.mild.order < self.order:
+            raise ConfigError(f"Strang needs a method of order 2 or more, such as Heun(), got {mild}.")
+
+    def step(self, f: SplitDynamics, t: float, u: State, h: float) -> State:
+        assert isinstance(u, Tensor)
+        return _crank_nicolson(f, self._flow_mild(f, t, _crank_nicolson(f, u, h / 2), h), h / 2)
+
+
+def _crank_nicolson(f: SplitDynamics, u: Tensor, h: float) -> Tensor:
+    return f.solve(u - h / 2 * f.stiff(u), h / 2)

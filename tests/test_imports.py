@@ -1,0 +1,160 @@
+"""The rooms of the package: who may import whom, and what an import costs."""
+
+import ast
+import json
+import resource
+import statistics
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import evolvent
+
+ROOT = Path(evolvent.__file__).parent
+ROOMS = [
+    "_core",
+    "groups",
+    "graphs",
+    "operators",
+    "dynamics",
+    "integrators",
+    "gradients",
+    "evolution",
+    "networks",
+    "equations",
+    "data",
+    "tasks",
+    "analysis",
+    "experiments",
+    "report",
+    "cli",
+    "testing",
+]
+EXEMPT = ("__init__", "errors")
+SOURCES = sorted(path for path in ROOT.rglob("*.py"))
+
+
+def module_name(path: Path) -> str:
+    parts = ["evolvent", *path.relative_to(ROOT).with_suffix("").parts]
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def imports(path: Path) -> Iterator[tuple[int, str]]:
+    """Line and full name of everything a file imports, inside functions too; for ``from a import b`` it is ``a.b``."""
+    name = module_name(path)
+    package = name if path.name == "__init__.py" else name.rpartition(".")[0]
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                above = ".".join(package.split(".")[: len(package.split(".")) - node.level + 1])
+                base = f"{above}.{base}" if base else above
+            yield from ((node.lineno, f"{base}.{alias.name}") for alias in node.names)
+
+
+def room_of(name: str) -> str | None:
+    """The room a full name lies in; the package's own lazy names lie where they are made."""
+    parts = name.split(".")
+    if parts[0] != "evolvent" or len(parts) < 2:
+        return None
+    if parts[1] in ROOMS or parts[1] in EXEMPT or parts[1].startswith("__"):
+        return parts[1]
+    return room_of(getattr(evolvent, parts[1]).__module__)
+
+
+def upward(path: Path) -> list[str]:
+    own = room_of(module_name(path))
+    assert own in ROOMS, f"{path} is in no room of DESIGN.md"
+    found = []
+    for line, name in imports(path):
+        room = room_of(name)
+        whole_package = name == "evolvent"
+        if whole_package or (room in ROOMS and ROOMS.index(room) > ROOMS.index(own)):
+            found.append(f"{path.relative_to(ROOT)}:{line} imports {name}")
+    return found
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_imports_go_up_the_list_only(path):
+    if path.parent == ROOT and path.stem in EXEMPT:
+        pytest.skip("the package's own face")
+    assert upward(path) == []
+
+
+def test_an_upward_import_would_be_found(tmp_path, monkeypatch):
+    monkeypatch.setattr(f"{__name__}.ROOT", tmp_path)
+    path = tmp_path / "operators" / "bad.py"
+    path.parent.mkdir()
+    path.write_text(
+        "from evolvent._core.state import State\n"
+        "from evolvent import create_model\n"
+        "from ..dynamics import Residual\n"
+        "def f():\n    import evolvent.networks.resnet\n    import evolvent\n"
+    )
+    assert [fault.split(" imports ")[1] for fault in upward(path)] == [
+        "evolvent.create_model",
+        "evolvent.dynamics.Residual",
+        "evolvent.networks.resnet",
+        "evolvent",
+    ]
+
+
+def test_only_the_report_imports_matplotlib():
+    guilty = {
+        str(path.relative_to(ROOT))
+        for path in SOURCES
+        for _, name in imports(path)
+        if name.split(".")[0] == "matplotlib" and room_of(module_name(path)) != "report"
+    }
+    assert guilty == set()
+
+
+def run(program: str) -> str:
+    done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
+    return done.stdout
+
+
+def loaded_by(program: str) -> set[str]:
+    shown = run(f"{program}\nimport json, sys\nprint(json.dumps([name.split('.')[0] for name in sys.modules]))")
+    return set(json.loads(shown.splitlines()[-1]))
+
+
+def test_networks_load_no_heavy_package():
+    heavy = {"lightning", "matplotlib", "sklearn", "scipy", "pandas", "torchmetrics", "torchdiffeq"}
+    assert loaded_by("import evolvent; evolvent.create_model") & heavy == set()
+
+
+def test_command_line_starts_without_torch():
+    assert loaded_by("import evolvent.cli") & {"torch", "lightning", "matplotlib", "scipy", "sklearn"} == set()
+
+
+def test_bare_import_loads_nothing_else():
+    assert loaded_by("import evolvent") & {"torch", "numpy", "pydantic", "yaml"} == set()
+
+
+def test_import_costs_little_over_torch():
+    """CPU seconds, not wall-clock: the machine may be busy."""
+    program = """
+import time, torch
+start = time.process_time()
+import evolvent
+evolvent.create_model
+print(time.process_time() - start)
+"""
+    assert statistics.median(float(run(program)) for _ in range(3)) <= 0.3
+
+
+def help_seconds() -> float:
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run([sys.executable, "-m", "evolvent.cli", "--help"], check=True, capture_output=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def test_help_costs_little():
+    assert statistics.median(help_seconds() for _ in range(3)) < 0.5
