@@ -46,7 +46,9 @@ def bare_rate(recipe: Recipe) -> float:
     weights = [p for p in model.parameters() if p.ndim > 1]
     others = [p for p in model.parameters() if p.ndim == 1]
     groups = [{"params": weights, "weight_decay": cell.optimizer.weight_decay}, {"params": others}]
-    optimizer = torch.optim.SGD([g for g in groups if g["params"]], lr=cell.optimizer.lr, momentum=cell.optimizer.momentum)
+    optimizer = torch.optim.SGD(
+        [g for g in groups if g["params"]], lr=cell.optimizer.lr, momentum=cell.optimizer.momentum
+    )
     size, running, hits = cell.data.batch_size, 0.0, 0
     start, steps = time.perf_counter(), 0
     for epoch in range(cell.training.epochs):

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
 from evolvent._core.errors import ConfigError
 from evolvent._core.state import State
-from evolvent.dynamics import Dynamics
+from evolvent.dynamics import Dynamics, TimeVarying
 from evolvent.gradients import STRATEGIES, Backprop, GradientStrategy
 from evolvent.integrators import Integrator
 
@@ -21,7 +22,8 @@ class Evolution(nn.Module):
 
     Args:
         dynamics: :math:`F`. One module keeps :math:`\theta` constant in time; a list gives each step its own, so
-            :math:`\theta` is piecewise constant.
+            :math:`\theta` is piecewise constant; :func:`~evolvent.dynamics.time_varying` dynamics interpolate it
+            between knots of their own, up to the same :math:`T`.
         integrator: how a step is made.
         steps: number of steps; for a list it is the list's length and may be left out.
         step_size: :math:`h`.
@@ -54,15 +56,20 @@ class Evolution(nn.Module):
         self.step_size = _positive(step_size)
         self.gradient = gradient or Backprop()
         _check_fit(self.dynamics, integrator)
+        _check_end(self.dynamics, self.steps * self.step_size)
 
     def forward(self, u0: State) -> State:
         if self.steps == 0:
             return u0
         return self._finish(self.gradient.propagate(self, self._start(u0)), u0)
 
-    def step(self, j: int, u: State) -> State:
-        """Advance the method's state ``u`` over step ``j``."""
-        return self.integrator.step(self.dynamics_at(j), j * self.step_size, u, self.step_size)
+    def step(self, j: int, u: State, stride: int = 1) -> State:
+        """Advance the method's state ``u`` over step ``j``, or over ``stride`` steps at once by one long one."""
+        f, t, h = self.dynamics_at(j), j * self.step_size, stride * self.step_size
+        if not isinstance(f, TimeVarying):
+            return self.integrator.step(f, t, u, h)
+        with f.shared_parameters():
+            return self.integrator.step(f, t, u, h)
 
     def trajectory(self, u0: State) -> list[State]:
         """The values at all times ``0, h, ..., T``, for analysis; differentiable by backpropagation."""
@@ -84,13 +91,46 @@ class Evolution(nn.Module):
         :math:`h \sum_j \bigl\|\tfrac{\theta_{j+1} - \theta_j}{h}\bigr\|_F^2`.
 
         Eq. 4.8 of Bohn, Griebel, Kannan 2021 without its factor; the sum is over weights with two or more axes. It is
-        zero for dynamics that are constant in time.
+        zero for dynamics that are constant in time; for time-varying ones :math:`j` counts the knots and :math:`h` is
+        the time between them.
         """
-        if not isinstance(self.dynamics, nn.ModuleList) or self.steps < 2:
+        varying = isinstance(self.dynamics, TimeVarying)
+        stages = self.dynamics.knots if isinstance(self.dynamics, TimeVarying) else self.dynamics
+        if not isinstance(stages, nn.ModuleList) or len(stages) < 2:
             return next(self.parameters(), torch.zeros(())).new_zeros(())
-        in_time = zip(*([p for p in f.parameters() if p.ndim >= 2] for f in self.dynamics), strict=True)
+        in_time = zip(*([p for p in f.parameters() if p.ndim >= 2] for f in stages), strict=True)
         changes = [torch.stack(p).diff(dim=0).square().sum() for p in in_time]
-        return torch.stack(changes).sum() / self.step_size if changes else torch.zeros(())
+        spacing = self.dynamics.spacing if varying else self.step_size
+        return torch.stack(changes).sum() / spacing if changes else torch.zeros(())
+
+    def refine(
+        self, interpolation: Literal["constant", "linear"] = "constant", knots: Literal["kept", "doubled"] = "kept"
+    ) -> Evolution:
+        r"""A new evolution with twice the steps of half the size, for multilevel training (Chang et al. 2017).
+
+        :math:`T` stays, and with it the equation that is solved, so values change by :math:`O(h)` only. Parameters and
+        buffers are copied; integrator and gradient strategy are shared. Dynamics that are constant in time stay as
+        they are.
+
+        Args:
+            interpolation: of a list. ``"constant"`` gives both halves of a step its parameters, so
+                :math:`\theta(t)` is the same function. ``"linear"`` takes parameters as values at the middle of steps
+                and interpolates between them,
+                :math:`\theta_{2j} = \tfrac34 \theta_j + \tfrac14 \theta_{j-1}` and
+                :math:`\theta_{2j+1} = \tfrac34 \theta_j + \tfrac14 \theta_{j+1}`, constant at both ends; buffers
+                are those of step :math:`j`.
+            knots: of time-varying dynamics. ``"doubled"`` adds one in the middle of every interval, which leaves
+                :math:`\theta(t)` the same function, too.
+
+        >>> from evolvent.dynamics import Residual
+        >>> from evolvent.integrators import Euler
+        >>> Evolution([Residual(4), Residual(4)], Euler(), step_size=0.5).refine().steps
+        4
+        """
+        if isinstance(self.integrator, nn.Module) and any(True for _ in self.integrator.parameters()):
+            raise ConfigError(f"{self.integrator} learns parameters of its own steps, which cannot be refined.")
+        finer, steps = _refined(self.dynamics, interpolation, knots), 2 * self.steps
+        return Evolution(finer, self.integrator, steps, self.step_size / 2, self.gradient).train(self.training)
 
     def _start(self, u0: State) -> State:
         f = self.dynamics_at(0)
@@ -116,6 +156,41 @@ def set_gradient(module: nn.Module, strategy: str | GradientStrategy) -> None:
         evolution.gradient = chosen
 
 
+def refine_evolutions(
+    module: nn.Module,
+    interpolation: Literal["constant", "linear"] = "constant",
+    knots: Literal["kept", "doubled"] = "kept",
+) -> nn.Module:
+    """A copy of ``module`` whose evolutions are all refined; see :meth:`Evolution.refine`.
+
+    A registered network's ``spec`` does not follow; use :func:`evolvent.tasks.multilevel.refine` for networks.
+    """
+    twin = copy.deepcopy(module)
+    if isinstance(twin, Evolution):
+        return twin.refine(interpolation, knots)
+    for name, evolution in list(evolutions(twin)):
+        parent, _, child = name.rpartition(".")
+        setattr(twin.get_submodule(parent), child, evolution.refine(interpolation, knots))
+    return twin
+
+
+def _refined(
+    dynamics: nn.Module, interpolation: Literal["constant", "linear"], knots: Literal["kept", "doubled"]
+) -> Dynamics | list[Dynamics]:
+    if isinstance(dynamics, nn.ModuleList):
+        coarse = list(dynamics)
+        finer = [copy.deepcopy(f) for f in coarse for _ in range(2)]
+        for j, f in enumerate(finer if interpolation == "linear" else []):
+            beside = min(max(j // 2 + (1 if j % 2 else -1), 0), len(coarse) - 1)
+            with torch.no_grad():
+                for p, q in zip(f.parameters(), coarse[beside].parameters(), strict=True):
+                    p.lerp_(q, 0.25)
+        return finer  # pyright: ignore[reportReturnType]
+    if isinstance(dynamics, TimeVarying) and knots == "doubled":
+        return dynamics.refine()
+    return copy.deepcopy(dynamics)  # pyright: ignore[reportReturnType]
+
+
 def _count_steps(dynamics: nn.Module, steps: int | None) -> int:
     if isinstance(dynamics, nn.ModuleList):
         if steps not in (None, len(dynamics)):
@@ -130,6 +205,14 @@ def _positive(step_size: float) -> float:
     if not 0 < step_size < math.inf:
         raise ConfigError(f"step_size must be positive and finite, got {step_size}.")
     return float(step_size)
+
+
+def _check_end(dynamics: nn.Module, end: float) -> None:
+    if isinstance(dynamics, TimeVarying) and end and not math.isclose(dynamics.end_time, end, rel_tol=1e-6):
+        raise ConfigError(
+            f"the time-varying dynamics have knots up to T = {dynamics.end_time:g}, but steps * step_size = {end:g}. "
+            "Make both the same."
+        )
 
 
 def _check_fit(dynamics: nn.Module, integrator: Integrator[Any]) -> None:

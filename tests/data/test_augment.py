@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from scipy.stats import chisquare
 
 from evolvent._core import randomness
+from evolvent._core.errors import ModelFileError
 from evolvent.data import Preprocess, per_pixel_mean, random_crop, random_flip
 
 shapes = st.tuples(st.integers(1, 6), st.integers(1, 3), st.integers(1, 9), st.integers(1, 9))
@@ -98,3 +99,18 @@ def test_preprocess_centres(pictures, dtype):
     assert out.mean(0).abs().max() < 1e-6
     assert list(preprocess.state_dict()) == ["mean"]
     torch.testing.assert_close(out[0], pictures.images[0].to(dtype) / 255 - preprocess.mean)
+
+
+def test_preprocessing_is_saved_with_a_model_and_read_back(tmp_path):
+    preprocess = Preprocess(torch.rand(3, 4, 4))
+    preprocess.save(tmp_path)
+    assert torch.equal(Preprocess.load(tmp_path).mean, preprocess.mean)
+
+
+@pytest.mark.parametrize("content", [None, b"", b"half of it"])
+def test_a_missing_or_truncated_preprocessing_is_refused_in_one_line(tmp_path, content):
+    if content is not None:
+        (tmp_path / "preprocess.safetensors").write_bytes(content)
+    with pytest.raises(ModelFileError, match=r"preprocess.safetensors is missing, truncated or foreign") as caught:
+        Preprocess.load(tmp_path)
+    assert "\n" not in str(caught.value)

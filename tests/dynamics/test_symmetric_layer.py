@@ -53,7 +53,7 @@ def test_against_the_formula(dtype, tolerance):
     assert made.bias is not None
     nn.init.normal_(made.bias)
     u = torch.randn(2, 3, 6, 6, dtype=dtype)
-    inner = norm(nn.functional.conv2d(u, K, padding=1) + made.bias[:, None, None])
+    inner = norm(nn.functional.conv2d(u, K, padding=1)) + made.bias[:, None, None]
     expected = nn.functional.conv_transpose2d(inner.clamp(min=0), K, padding=1)
     assert_close(made(u), expected, **tolerance)
 

@@ -87,6 +87,12 @@ def test_a_second_run_into_the_same_folder_needs_resume(tiny, tmp_path):
         run_grid(tiny(training={"epochs": 1}), tmp_path / "run")
 
 
+def test_resume_does_not_mix_runs_with_other_settings(tiny, tmp_path):
+    run_grid(tiny(training={"epochs": 1}), tmp_path / "run")
+    with pytest.raises(ConfigError, match="other settings"):
+        run_grid(tiny(training={"epochs": 2}), tmp_path / "run", resume=True)
+
+
 def test_two_processes_cannot_run_in_one_folder(tiny, tmp_path):
     (tmp_path / "run").mkdir()
     with (tmp_path / "run" / ".lock").open("w") as file:

@@ -1,5 +1,7 @@
 """Metrics against plain counting, and the objective against its formula."""
 
+import itertools
+
 import pytest
 import torch
 from torch.nn import functional as F
@@ -40,7 +42,7 @@ def test_the_objective_is_cross_entropy_with_smoothed_labels_plus_smoothness():
     h, blocks = evolution.step_size, list(evolution.dynamics)
     rough = sum(
         ((p - q) / h).square().sum() * h
-        for f, g in zip(blocks, blocks[1:], strict=False)
+        for f, g in itertools.pairwise(blocks)
         for p, q in zip(f.parameters(), g.parameters(), strict=True)
     )
     torch.testing.assert_close(loss, entropy + 0.3 * rough)

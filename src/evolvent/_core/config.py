@@ -25,7 +25,8 @@ class Config(BaseModel):
 
 
 def _first_fault(model: type[BaseModel], error: ValidationError, source: str) -> Exception:
-    fault = error.errors()[0]
+    faults = error.errors()
+    fault = next((f for f in faults if f["type"] == "extra_forbidden"), faults[0])  # a misspelt key also seems missing
     where = ".".join(str(part) for part in fault["loc"])
     if fault["type"] == "extra_forbidden":
         path = [str(part) for part in fault["loc"][:-1]]

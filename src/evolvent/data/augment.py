@@ -7,11 +7,19 @@ The draw of a sample is a function of (seed, epoch, index) alone, whatever else 
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from torch.nn import functional
 
-from evolvent._core import randomness
+from evolvent._core import files, randomness
+from evolvent._core.errors import ModelFileError
+
+_FILE = "preprocess.safetensors"
 
 _ROW_STREAM, _COLUMN_STREAM, _FLIP_STREAM = 1, 2, 3
 
@@ -41,6 +49,20 @@ class Preprocess(nn.Module):
 
     def forward(self, batch: Tensor) -> Tensor:
         return batch.to(self.mean.dtype).div_(255).sub_(self.mean)
+
+    def save(self, folder: str | os.PathLike[str]) -> None:
+        """Write ``preprocess.safetensors`` beside a saved model, whole or not at all."""
+        with files.atomic_path(Path(folder) / _FILE) as draft:
+            save_file({"mean": self.mean.contiguous()}, draft)
+
+    @classmethod
+    def load(cls, folder: str | os.PathLike[str]) -> Preprocess:
+        """Read what :meth:`save` wrote."""
+        path = Path(folder) / _FILE
+        try:
+            return cls(load_file(path)["mean"])
+        except (OSError, KeyError, SafetensorError) as error:
+            raise ModelFileError(f"{path} is missing, truncated or foreign: {error}.") from None
 
 
 def random_crop(

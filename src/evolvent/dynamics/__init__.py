@@ -1,16 +1,27 @@
 """Right-hand sides F(t, u; theta): one file per family."""
 
 from evolvent.dynamics._contract import Dynamics, PartitionedDynamics, SecondOrderDynamics, SplitDynamics
+from evolvent.dynamics.antisymmetric import Antisymmetric
 from evolvent.dynamics.hamiltonian import Hamiltonian
+from evolvent.dynamics.parabolic import Parabolic
+from evolvent.dynamics.reaction_diffusion import ReactionDiffusion
 from evolvent.dynamics.residual import Residual
+from evolvent.dynamics.second_order import SecondOrder
 from evolvent.dynamics.symmetric_layer import SymmetricLayer
+from evolvent.dynamics.time_varying import TimeVarying, time_varying
 
 __all__ = [
+    "Antisymmetric",
     "Dynamics",
     "Hamiltonian",
+    "Parabolic",
     "PartitionedDynamics",
+    "ReactionDiffusion",
     "Residual",
+    "SecondOrder",
     "SecondOrderDynamics",
     "SplitDynamics",
     "SymmetricLayer",
+    "TimeVarying",
+    "time_varying",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias
 
-from torch import nn
+from torch import Tensor, nn
 
 Norm: TypeAlias = Literal["batch", "group"]
 
@@ -22,3 +22,9 @@ def make_norm(kind: Norm | None, channels: int, space_axes: int) -> nn.Module | 
     if kind == "group":
         return nn.GroupNorm(channels // 8 if channels % 8 == 0 else 1, channels)
     return nn.BatchNorm2d(channels) if space_axes == 2 else nn.BatchNorm1d(channels)
+
+
+def normalise(k: Tensor, norm: nn.Module | None, bias: Tensor | None) -> Tensor:
+    r""":math:`\mathcal N(k) + b`, with one number of :math:`b` for each channel; either may be left out."""
+    k = k if norm is None else norm(k)
+    return k if bias is None else k + bias.view(-1, *[1] * (k.ndim - 2))

@@ -7,41 +7,81 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
+from evolvent._core.errors import ConfigError
 from evolvent._core.state import State
 from evolvent.dynamics._contract import Dynamics
-from evolvent.operators import Convolution
+from evolvent.dynamics.activation import ACTIVATIONS, ActivationName
+from evolvent.dynamics.normalisation import Norm, make_norm, normalise
+from evolvent.operators import make_operator
 
 
 class Residual(Dynamics):
-    r"""Two convolutions with batch normalisation.
+    r"""One or two operators with normalisation and nonlinearity, without further structure.
 
     .. math::
-        F_\text{post}(u) = \mathcal B(K_2\, \sigma(\mathcal B(K_1 u))), \qquad
-        F_\text{pre}(u) = K_2\, \sigma(\mathcal B(K_1\, \sigma(\mathcal B(u))))
+        F_\text{post}(u) = \mathcal N(K_2\, \sigma(\mathcal N(K_1 u) + b_1)) + b_2, \qquad
+        F_\text{pre}(u) = K_2\, \sigma(\mathcal N(K_1\, \sigma(\mathcal N(u) + b_1)) + b_2)
 
     He et al. 2016a (post-activation; the ReLU after the sum belongs to the step, see
-    :class:`~evolvent.integrators.ProjectedEuler`) and He et al. 2016b (pre-activation).
+    :class:`~evolvent.integrators.ProjectedEuler`) and He et al. 2016b (pre-activation). With one operator
+
+    .. math:: F_\text{post}(u) = \sigma(\mathcal N(K_1 u) + b_1), \qquad
+              F_\text{pre}(u) = K_1\, \sigma(\mathcal N(u) + b_1),
+
+    of which the first is the network of Haber and Ruthotto 2017 before it is made stable.
 
     Args:
-        channels: number of feature maps.
-        activation: ``"post"`` or ``"pre"``.
+        channels: number of channels.
+        activation: ``"post"`` or ``"pre"``: where :math:`\mathcal N` and :math:`\sigma` stand.
+        convolutions: number of operators, 1 or 2.
+        operator: kind of the operators, such as ``"full"`` or ``"dense"``.
+        norm: kind of :math:`\mathcal N`, or None.
+        bias: whether to learn :math:`b_i`, one number per channel.
+        nonlinearity: name of :math:`\sigma`.
 
-    Shape: (B, channels, H, W) to the same.
+    Shape: (B, channels, ...) to the same.
 
     >>> Residual(4)(0.0, torch.randn(2, 4, 8, 8)).shape
     torch.Size([2, 4, 8, 8])
+    >>> Residual(3, convolutions=1, operator="dense", norm=None)(0.0, torch.randn(2, 3)).shape
+    torch.Size([2, 3])
     """
 
-    def __init__(self, channels: int, activation: Literal["post", "pre"] = "post") -> None:
+    def __init__(
+        self,
+        channels: int,
+        activation: Literal["post", "pre"] = "post",
+        *,
+        convolutions: Literal[1, 2] = 2,
+        operator: str = "full",
+        norm: Norm | None = "batch",
+        bias: bool = False,
+        nonlinearity: ActivationName = "relu",
+    ) -> None:
         super().__init__()
+        if convolutions not in (1, 2):
+            raise ConfigError(f"Residual has 1 or 2 convolutions, got {convolutions}.")
         self.activation = activation
-        self.conv1 = Convolution(channels, channels)
-        self.norm1 = nn.BatchNorm2d(channels)
-        self.conv2 = Convolution(channels, channels)
-        self.norm2 = nn.BatchNorm2d(channels)
+        self.nonlinearity = nonlinearity
+        self.conv1 = make_operator(operator, channels, channels)
+        self.norm1 = make_norm(norm, channels, self.conv1.space_axes)
+        self.bias1 = nn.Parameter(torch.zeros(channels)) if bias else None
+        self.conv2 = self.norm2 = self.bias2 = None
+        if convolutions == 2:
+            self.conv2 = make_operator(operator, channels, channels)
+            self.norm2 = make_norm(norm, channels, self.conv2.space_axes)
+            self.bias2 = nn.Parameter(torch.zeros(channels)) if bias else None
 
     def forward(self, t: float, u: State) -> Tensor:
         assert isinstance(u, Tensor)
-        if self.activation == "pre":
-            return self.conv2(torch.relu(self.norm2(self.conv1(torch.relu(self.norm1(u))))))
-        return self.norm2(self.conv2(torch.relu(self.norm1(self.conv1(u)))))
+        return self._pre(u) if self.activation == "pre" else self._post(u)
+
+    def _post(self, u: Tensor) -> Tensor:
+        sigma = ACTIVATIONS[self.nonlinearity].value
+        inner = sigma(normalise(self.conv1(u), self.norm1, self.bias1))
+        return inner if self.conv2 is None else normalise(self.conv2(inner), self.norm2, self.bias2)
+
+    def _pre(self, u: Tensor) -> Tensor:
+        sigma = ACTIVATIONS[self.nonlinearity].value
+        inner = self.conv1(sigma(normalise(u, self.norm1, self.bias1)))
+        return inner if self.conv2 is None else self.conv2(sigma(normalise(inner, self.norm2, self.bias2)))

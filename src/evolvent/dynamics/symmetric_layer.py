@@ -6,14 +6,14 @@ import torch
 from torch import Tensor, nn
 
 from evolvent.dynamics.activation import ACTIVATIONS, ActivationName
-from evolvent.dynamics.normalisation import Norm, make_norm
+from evolvent.dynamics.normalisation import Norm, make_norm, normalise
 from evolvent.operators import make_operator
 
 
 class SymmetricLayer(nn.Module):
-    r"""Operator, bias, normalisation, nonlinearity, and the operator's transpose.
+    r"""Operator, normalisation, bias, nonlinearity, and the operator's transpose.
 
-    .. math:: S(u) = K^\top \sigma\bigl(\mathcal N(K u + b)\bigr)
+    .. math:: S(u) = K^\top \sigma\bigl(\mathcal N(K u) + b\bigr)
 
     Without normalisation the Jacobian :math:`K^\top \operatorname{diag}(\sigma') K` is symmetric and, for monotone
     :math:`\sigma`, positive semidefinite (Ruthotto and Haber 2020), so :math:`u' = -S(u)` contracts.
@@ -53,13 +53,10 @@ class SymmetricLayer(nn.Module):
         return self.operator.adjoint(ACTIVATIONS[self.activation].value(self.inner(u)))
 
     def inner(self, u: Tensor) -> Tensor:
-        r""":math:`\mathcal N(K u + b)`."""
-        k = self.operator(u)
-        if self.bias is not None:
-            k = k + self.bias.view(-1, *[1] * (k.ndim - 2))
-        return k if self.norm is None else self.norm(k)
+        r""":math:`\mathcal N(K u) + b`."""
+        return normalise(self.operator(u), self.norm, self.bias)
 
     def potential(self, u: Tensor) -> Tensor:
-        r""":math:`\sum s(\mathcal N(K u + b))` per sample with :math:`s' = \sigma`; without normalisation its gradient
+        r""":math:`\sum s(\mathcal N(K u) + b)` per sample with :math:`s' = \sigma`; without normalisation its gradient
         is :math:`S(u)`."""
         return ACTIVATIONS[self.activation].antiderivative(self.inner(u)).flatten(1).sum(1)

@@ -27,7 +27,7 @@ class TimeVarying(Dynamics):
               \Lambda_k \text{ the hat function of } t_k = k T / (K - 1)
 
     So the number of parameters does not depend on the number of steps, and the gradient of a step reaches the two
-    knots beside it with the weights :math:`1 - w` and :math:`w` (Günther et al. 2021, B-splines of degree one).
+    knots beside it with the weights :math:`1 - w` and :math:`w` (B-splines of degree one in Günther, Pazner, Qi 2021).
     Before 0 and after :math:`T` the parameters stay those of the first and last knot.
 
     Make one with :func:`time_varying`, which keeps the structure of the dynamics it is given. The state_dict holds the
@@ -42,7 +42,7 @@ class TimeVarying(Dynamics):
         _check_alike(knots)
         if not 0 < end_time < math.inf:
             raise ConfigError(f"end_time must be positive and finite, got {end_time}.")
-        self.knots = nn.ModuleList(_Callable(f) for f in knots)
+        self.knots = nn.ModuleList(knots)
         self.end_time = float(end_time)
         self._shared: dict[tuple[float, bool], dict[str, Tensor]] | None = None
 
@@ -61,7 +61,9 @@ class TimeVarying(Dynamics):
 
     def knot(self, k: int) -> Dynamics:
         """The dynamics at a knot."""
-        return self.knots[k].dynamics  # pyright: ignore[reportReturnType]
+        found = self.knots[k]
+        assert isinstance(found, Dynamics)
+        return found
 
     def snapshot(self, t: float) -> Dynamics:
         """A copy of the dynamics at time ``t``, with parameters of its own; for analysis."""
@@ -103,7 +105,7 @@ class TimeVarying(Dynamics):
     def _call(self, method: str, t: float, *arguments: Any) -> Any:
         """A method of the dynamics at time ``t``."""
         left, _ = self.place(t)
-        return functional_call(self.knots[left], self._parameters_at(t), (method, *arguments))
+        return functional_call(_Callable(self.knot(left)), self._parameters_at(t), (method, *arguments))
 
     def _parameters_at(self, t: float) -> dict[str, Tensor]:
         if self._shared is None:
@@ -115,8 +117,8 @@ class TimeVarying(Dynamics):
 
     def _interpolate(self, t: float) -> dict[str, Tensor]:
         left, weight = self.place(t)
-        after = dict(self.knots[left + 1].named_parameters())
-        return {name: torch.lerp(p, after[name], weight) for name, p in self.knots[left].named_parameters()}
+        before, after = (self.knots[k].named_parameters("dynamics") for k in (left, left + 1))
+        return {name: torch.lerp(p, q, weight) for (name, p), (_, q) in zip(before, after, strict=True)}
 
 
 class _Callable(nn.Module):

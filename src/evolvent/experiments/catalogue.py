@@ -34,12 +34,25 @@ def load_recipe(name_or_file: str, settings: Sequence[str] = (), seed: int | Non
         key, equals, text = setting.partition("=")
         if not equals:
             raise ConfigError(f"--set takes key=value such as optimizer.lr=0.05, got {setting!r}.")
-        values = assign(values, key.strip(), _parse(text, setting))
+        values = _set(values, key.strip(), _parse(text, setting))
     if seed is not None:
         values["seeds"] = [seed]
     recipe = Recipe.read(values, f"recipe {name_or_file!r}")
     recipe.cells()
     return recipe
+
+
+def _set(values: dict[str, Any], key: str, value: Any) -> dict[str, Any]:
+    """A setting has the last word: it also replaces what variants say of the same section."""
+    values = assign(values, key, value)
+    section, variants = key.partition(".")[0], values.get("variants")
+    if section == "variants" or not isinstance(variants, dict):
+        return values
+    touched = {
+        name: assign(changes, key, value) if isinstance(changes, dict) and section in changes else changes
+        for name, changes in variants.items()
+    }
+    return {**values, "variants": touched}
 
 
 def _home() -> Any:

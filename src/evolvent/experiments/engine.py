@@ -96,9 +96,7 @@ def check_cell(cell: Cell, data: ImageData, resources: Resources) -> None:
     BatchLoader(train, cell.data.batch_size, world_size=resources.world_size)
 
 
-def run_cell(
-    cell: Cell, data: ImageData, folder: Path, cost: Cost, resources: Resources, observer: Observer
-) -> Result:
+def run_cell(cell: Cell, data: ImageData, folder: Path, cost: Cost, resources: Resources, observer: Observer) -> Result:
     """Train, or go on training from the last checkpoint, then evaluate; every file appears whole."""
     splits = make_splits(data, cell.data)
     task = _make_task(cell, build_model(cell, data), splits)
@@ -191,7 +189,7 @@ def _conclude(cell: Cell, splits: Splits, folder: Path, cost: Cost, trainer: pl.
     """Evaluate the kept model on the test images and write what the report needs; ``result.json`` last."""
     trainer.strategy.barrier()
     model = load(folder / "model").to(trainer.strategy.root_device)
-    figures, evaluation = evaluate(model, Preprocess(per_pixel_mean(splits.train.images)), splits.test)
+    figures, evaluation = evaluate(model, Preprocess.load(folder / "model"), splits.test)
     result = Result(
         classes=list(splits.test.classes),
         cost=cost,
@@ -212,7 +210,6 @@ def _conclude(cell: Cell, splits: Splits, folder: Path, cost: Cost, trainer: pl.
 def evaluate_run(folder: Path, data_folder: Path | None = None) -> tuple[Cell, list[str], dict[str, Any]]:
     """Test the saved model of a run folder anew: its cell, the class names and the figures."""
     cell = read_record(folder).cell
-    splits = make_splits(load_data(cell.data.name, data_folder), cell.data)
-    model = load(folder / "model")
-    figures, _ = evaluate(model, Preprocess(per_pixel_mean(splits.train.images)), splits.test)
-    return cell, list(splits.test.classes), figures
+    test = load_data(cell.data.name, data_folder).test
+    figures, _ = evaluate(load(folder / "model"), Preprocess.load(folder / "model"), test)
+    return cell, list(test.classes), figures

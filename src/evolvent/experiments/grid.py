@@ -13,7 +13,7 @@ from evolvent._core.errors import ConfigError
 from evolvent.experiments.engine import Resources, check_cell, measure_cost, run_cell
 from evolvent.experiments.observer import Observer
 from evolvent.experiments.recipe import Cell, Recipe
-from evolvent.experiments.record import Result, is_finished, read_result, write_config
+from evolvent.experiments.record import Result, is_finished, read_recipe, read_result, write_config
 
 
 def run_folder(recipe: Recipe, out: Path | None = None) -> Path:
@@ -43,8 +43,8 @@ def run_grid(
     resources, observer = resources or Resources(), observer or Observer()
     cells = recipe.cells()
     folders = {cell.label: cell_folder(recipe, folder, cell) for cell in cells}
-    if is_main_process() and not resume and (folder / "recipe.yaml").exists():
-        raise ConfigError(f"{folder} holds a run already. Add --resume to go on with it, or choose another --out.")
+    if is_main_process():
+        _refuse_other_run(recipe, folder, resume)
     sets = {cell.data.name: data.load(cell.data.name, data_folder) for cell in cells}
     variants = {cell.variant: cell for cell in cells}
     for cell in variants.values():
@@ -68,6 +68,17 @@ def run_grid(
                 observer.cell_ends(cell, where, result)
             results[cell.label] = result
     return results
+
+
+def _refuse_other_run(recipe: Recipe, folder: Path, resume: bool) -> None:
+    """A folder keeps one run: it is gone on with, never mixed with another."""
+    earlier = read_recipe(folder)
+    if earlier is None:
+        return
+    if not resume:
+        raise ConfigError(f"{folder} holds a run already. Add --resume to go on with it, or choose another --out.")
+    if earlier.identity != recipe.identity:
+        raise ConfigError(f"{folder} holds a run with other settings (see its recipe.yaml). Choose another --out.")
 
 
 def is_main_process() -> bool:

@@ -108,6 +108,7 @@ class History(pl.Callback):
         if trainer.is_global_zero:
             write_metrics(self.folder / "metrics.csv", self.rows)
             if improved:
+                pl_module.preprocess.save(self.folder / "model")
                 save(pl_module.model, self.folder / "model")
 
     def state_dict(self) -> dict[str, Any]:

@@ -53,8 +53,9 @@ class HaarTransform(LinearOperator):
         s, h, v, d = v.mul(0.5).chunk(4, dim=1)
         upper, lower = s + v, s - v
         upper_slope, lower_slope = h + d, h - d
-        rows = [_interleave(a + b, a - b, 3) for a, b in ((upper, upper_slope), (lower, lower_slope))]
-        return _interleave(*rows, 2)
+        even = _interleave(upper + upper_slope, upper - upper_slope, axis=3)
+        odd = _interleave(lower + lower_slope, lower - lower_slope, axis=3)
+        return _interleave(even, odd, axis=2)
 
     def inverse(self, v: Tensor) -> Tensor:
         r""":math:`L^{-1} v = L^\top v`."""

@@ -1,0 +1,66 @@
+"""Recipes that ship, and settings laid over them."""
+
+import pytest
+
+from evolvent._core.errors import ConfigError, UnknownNameError
+from evolvent.data import list_datasets
+from evolvent.experiments.catalogue import load_recipe, recipe_names
+from evolvent.networks import PAPERS, list_models
+
+
+@pytest.mark.parametrize("name", recipe_names())
+def test_every_recipe_that_ships_names_things_that_exist(name):
+    recipe = load_recipe(name)
+    assert recipe.name == name
+    assert set(recipe.papers) <= set(PAPERS)
+    assert {figure.variant for figure in recipe.published} <= {cell.variant for cell in recipe.cells()}
+    for cell in recipe.cells():
+        assert cell.model.name in list_models()
+        assert cell.data.name in list_datasets()
+
+
+def test_a_setting_has_the_last_word_over_variants():
+    recipe = load_recipe("demo", ["model.options.step_size=0.3", "training.epochs=1"])
+    assert {cell.model.options["step_size"] for cell in recipe.cells()} == {0.3}
+    assert {cell.model.name for cell in recipe.cells()} == {"hamiltonian", "resnet"}
+    assert {cell.training.epochs for cell in recipe.cells()} == {1}
+
+
+def test_another_model_drops_the_options_of_the_old_one():
+    recipe = load_recipe("mnist-hamiltonian", ["model.name=resnet44"])
+    assert recipe.model.options == {}
+
+
+def test_seed_replaces_seeds():
+    assert load_recipe("demo", seed=7).seeds == [7]
+
+
+def test_a_file_is_a_recipe_too(tmp_path):
+    path = tmp_path / "mine.yaml"
+    path.write_text("title: Mine\nquestion: Why?\nmodel: {name: resnet44}\ndata: {name: digits}\n")
+    recipe = load_recipe(str(path))
+    assert recipe.name == "mine"
+    assert [cell.label for cell in recipe.cells()] == ["resnet44-seed0"]
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("- a\n- b\n", ConfigError),
+        ("title: [", ConfigError),
+        ("title: x\n", ConfigError),
+        ("ttle: x\n", UnknownNameError),
+    ],
+)
+def test_a_bad_file_is_one_line(tmp_path, text, error):
+    path = tmp_path / "bad.yaml"
+    path.write_text(text)
+    with pytest.raises(error) as caught:
+        load_recipe(str(path))
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("setting", ["=1", "a..b=1", "optimizer.=1", ".lr=1", "lr"])
+def test_a_malformed_setting_is_refused(setting):
+    with pytest.raises((ConfigError, UnknownNameError)):
+        load_recipe("demo", [setting])
