@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from evolvent._core.errors import ConfigError
 from evolvent._core.state import State
 from evolvent.dynamics import Dynamics, TimeVarying
-from evolvent.gradients import STRATEGIES, Backprop, GradientStrategy
+from evolvent.gradients import Backprop, GradientStrategy, make_strategy
 from evolvent.integrators import Integrator
 
 
@@ -27,7 +27,8 @@ class Evolution(nn.Module):
         integrator: how a step is made.
         steps: number of steps; for a list it is the list's length and may be left out.
         step_size: :math:`h`.
-        gradient: how gradients are had; :class:`~evolvent.gradients.Backprop` unless given.
+        gradient: how gradients are had, a strategy or its text such as ``"checkpoint:4"``;
+            :class:`~evolvent.gradients.Backprop` unless given.
 
     Shape: the state that the dynamics take, in and out. Partitioned dynamics take a pair, or one tensor
     (B, 2C, ...) whose two channel halves are the pair.
@@ -47,7 +48,7 @@ class Evolution(nn.Module):
         integrator: Integrator[Any],
         steps: int | None = None,
         step_size: float = 1.0,
-        gradient: GradientStrategy | None = None,
+        gradient: GradientStrategy | str | None = None,
     ) -> None:
         super().__init__()
         self.dynamics = dynamics if isinstance(dynamics, Dynamics) else nn.ModuleList(dynamics)
@@ -57,6 +58,17 @@ class Evolution(nn.Module):
         self.gradient = gradient or Backprop()
         _check_fit(self.dynamics, integrator)
         _check_end(self.dynamics, self.steps * self.step_size)
+
+    @property
+    def gradient(self) -> GradientStrategy:
+        """How gradients are had; a strategy that cannot serve the method is refused when it is set."""
+        return self._gradient
+
+    @gradient.setter
+    def gradient(self, strategy: GradientStrategy | str) -> None:
+        chosen = make_strategy(strategy) if isinstance(strategy, str) else strategy
+        chosen.check_method(self.integrator)
+        self._gradient = chosen
 
     def forward(self, u0: State) -> State:
         if self.steps == 0:
@@ -94,13 +106,13 @@ class Evolution(nn.Module):
         zero for dynamics that are constant in time; for time-varying ones :math:`j` counts the knots and :math:`h` is
         the time between them.
         """
-        varying = isinstance(self.dynamics, TimeVarying)
-        stages = self.dynamics.knots if isinstance(self.dynamics, TimeVarying) else self.dynamics
+        stages, spacing = self.dynamics, self.step_size
+        if isinstance(stages, TimeVarying):
+            stages, spacing = stages.knots, stages.spacing
         if not isinstance(stages, nn.ModuleList) or len(stages) < 2:
             return next(self.parameters(), torch.zeros(())).new_zeros(())
         in_time = zip(*([p for p in f.parameters() if p.ndim >= 2] for f in stages), strict=True)
         changes = [torch.stack(p).diff(dim=0).square().sum() for p in in_time]
-        spacing = self.dynamics.spacing if varying else self.step_size
         return torch.stack(changes).sum() / spacing if changes else torch.zeros(())
 
     def refine(
@@ -150,9 +162,16 @@ def evolutions(module: nn.Module) -> Iterator[tuple[str, Evolution]]:
 
 
 def set_gradient(module: nn.Module, strategy: str | GradientStrategy) -> None:
-    """Let every evolution inside ``module`` have its gradients by ``strategy``, a strategy or its name."""
-    chosen = STRATEGIES.get(strategy)() if isinstance(strategy, str) else strategy
-    for _, evolution in evolutions(module):
+    """Let every evolution inside ``module`` have its gradients by ``strategy``, a strategy or its text.
+
+    Raises:
+        ConfigError: if the strategy cannot serve the method of one of them; then none is changed.
+    """
+    chosen = make_strategy(strategy) if isinstance(strategy, str) else strategy
+    found = [evolution for _, evolution in evolutions(module)]
+    for evolution in found:
+        chosen.check_method(evolution.integrator)
+    for evolution in found:
         evolution.gradient = chosen
 
 

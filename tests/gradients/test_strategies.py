@@ -1,35 +1,74 @@
+import copy
+import pickle
+
 import pytest
 import torch
 from torch import nn
 
-from evolvent.dynamics import Hamiltonian, Residual
-from evolvent.evolution import Evolution
-from evolvent.gradients import STRATEGIES, Backprop, GradientStrategy
-from evolvent.integrators import Euler, ProjectedEuler, Verlet
-from evolvent.testing import check_gradient
+from evolvent.dynamics import (
+    Antisymmetric,
+    Dynamics,
+    Hamiltonian,
+    Parabolic,
+    PartitionedDynamics,
+    ReactionDiffusion,
+    Residual,
+    SecondOrder,
+    SecondOrderDynamics,
+    SplitDynamics,
+    time_varying,
+)
+from evolvent.errors import ConfigError, UnknownNameError
+from evolvent.evolution import Evolution, set_gradient
+from evolvent.gradients import STRATEGIES, Backprop, Checkpoint, GradientStrategy, Reversible, make_strategy
+from evolvent.integrators import Euler, LinearMultistep, ProjectedEuler, Verlet
+from evolvent.testing import all_integrators, check_gradient
+
+TEXTS = ["checkpoint:1", "checkpoint:2", "checkpoint:99", "checkpoint:binomial:1", "checkpoint:binomial:2",
+         "checkpoint:binomial:9", "reversible:1", "reversible:2", *STRATEGIES.names()]  # fmt: skip
 
 EVOLUTIONS = {
     "hamiltonian list": lambda: Evolution([Hamiltonian(2, bias=True) for _ in range(4)], Verlet(), step_size=0.1),
     "hamiltonian shared": lambda: Evolution(Hamiltonian(2), Verlet(), steps=3, step_size=0.2),
     "hamiltonian norm": lambda: Evolution([Hamiltonian(2, norm="batch") for _ in range(2)], Verlet(), step_size=0.1),
+    "hamiltonian tanh": lambda: Evolution(Hamiltonian(2, activation="tanh"), Verlet(), steps=3, step_size=0.2),
+    "time-varying": lambda: Evolution(
+        time_varying([Hamiltonian(2) for _ in range(3)], end_time=0.8), Verlet(), steps=4, step_size=0.2
+    ),
     "one step": lambda: Evolution([Hamiltonian(2)], Verlet()),
     "no step": lambda: Evolution(Hamiltonian(2), Verlet(), steps=0),
     "residual": lambda: Evolution([Residual(4, "pre") for _ in range(3)], Euler(), step_size=0.5),
     "residual evaluated": lambda: Evolution([Residual(4) for _ in range(3)], ProjectedEuler()).eval(),
+    "trained method": lambda: Evolution(Antisymmetric(4), LinearMultistep(5, 0.1), steps=5, step_size=0.2),
+}
+
+DYNAMICS: dict[type[Dynamics], list] = {
+    Dynamics: [lambda: Antisymmetric(4, bias=True), lambda: Parabolic(4), lambda: Residual(4)],
+    PartitionedDynamics: [lambda: Hamiltonian(2, bias=True)],
+    SecondOrderDynamics: [lambda: SecondOrder(4)],
+    SplitDynamics: [lambda: ReactionDiffusion(4)],
+}
+
+# every method with every kind of dynamics that it acts on
+EVOLUTIONS |= {
+    f"{method} {make().__class__.__name__}": lambda method=method, make=make: Evolution(
+        [make() for _ in range(3)], method, step_size=0.1
+    )
+    for method in all_integrators()
+    for kind, makers in DYNAMICS.items()
+    if issubclass(kind, method.acts_on)
+    for make in makers
 }
 
 
-def fits(strategy: GradientStrategy, evolution: Evolution) -> bool:
-    """Strategies that undo steps need methods whose steps can be undone."""
-    return type(evolution.integrator).reversible or "reversible" not in strategy.name
-
-
-@pytest.mark.parametrize("name", STRATEGIES.names())
+@pytest.mark.parametrize("text", TEXTS)
 @pytest.mark.parametrize("made", EVOLUTIONS.values(), ids=EVOLUTIONS)
-def test_strategy_agrees_with_autograd(name, made):
-    strategy, evolution = STRATEGIES.get(name)(), made()
-    if not fits(strategy, evolution):
-        pytest.skip(f"{strategy} needs a reversible method")
+def test_strategy_agrees_with_autograd(text, made):
+    strategy, evolution = make_strategy(text), made()
+    try:
+        strategy.check_method(evolution.integrator)
+    except ConfigError:
+        pytest.skip(f"{strategy} does not serve {evolution.integrator}")
     check_gradient(strategy, evolution, torch.randn(2, 4, 3, 5))
 
 
@@ -45,6 +84,7 @@ def test_registered_under_its_own_name(name):
     assert strategy.name == name
     assert isinstance(strategy.exact, bool)
     assert type(strategy).__name__ in repr(strategy)
+    assert repr(make_strategy(strategy.text)) == repr(strategy)
 
 
 @pytest.mark.parametrize("name", STRATEGIES.names())
@@ -79,3 +119,157 @@ def test_contract_is_abstract():
     with pytest.raises(TypeError, match="abstract"):
         GradientStrategy()
     assert repr(Backprop()) == "Backprop()"
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_frozen_parameters_and_inputs_have_no_gradient(text):
+    evolution = Evolution([Hamiltonian(2, bias=True) for _ in range(3)], Verlet(), step_size=0.1, gradient=text)
+    evolution.dynamics[1].requires_grad_(False)
+    evolution.dynamics[2].layer1.bias.requires_grad_(False)
+    evolution(torch.randn(1, 4, 3, 3)).sum().backward()
+    assert all((p.grad is not None) == p.requires_grad for p in evolution.parameters())
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_input_alone(text):
+    evolution = Evolution(Hamiltonian(2), Verlet(), steps=3, step_size=0.1, gradient=text).requires_grad_(False)
+    u0 = torch.randn(1, 4, 3, 3, requires_grad=True)
+    evolution(u0).sum().backward()
+    assert u0.grad is not None
+    assert not evolution(u0.detach()).requires_grad
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_grad_of_chosen_parameters(text):
+    evolution = Evolution([Hamiltonian(2) for _ in range(3)], Verlet(), step_size=0.1).double()
+    u0, chosen = torch.randn(1, 4, 3, 3).double(), evolution.dynamics[1].layer2.operator.weight
+    [expected] = torch.autograd.grad(evolution(u0).square().sum(), chosen)
+    evolution.gradient = text
+    [found] = torch.autograd.grad(evolution(u0).square().sum(), chosen)
+    if evolution.gradient.exact:
+        torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-12)
+    assert all(p.grad is None for p in evolution.parameters())
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_one_evolution_used_twice_between_relus_in_place(text):
+    torch.manual_seed(1)
+    flow = Evolution([Hamiltonian(2) for _ in range(3)], Verlet(), step_size=0.1)
+    net = nn.Sequential(nn.Conv2d(1, 4, 1), nn.ReLU(inplace=True), flow, nn.Conv2d(4, 4, 1), flow).double()
+    x = torch.randn(2, 1, 3, 3).double()
+
+    def gradients() -> list[torch.Tensor]:
+        net.zero_grad()
+        net(x).square().sum().backward()
+        return [p.grad.clone() for p in net.parameters()]
+
+    expected = gradients()
+    flow.gradient = text
+    found = gradients()
+    if flow.gradient.exact:
+        torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_copies_and_pickles(text):
+    evolution = Evolution(Hamiltonian(2), Verlet(), steps=3, step_size=0.1, gradient=text)
+    u0 = torch.randn(1, 4, 3, 3)
+    for twin in (copy.deepcopy(evolution), pickle.loads(pickle.dumps(evolution))):
+        assert repr(twin.gradient) == repr(evolution.gradient)
+        assert torch.equal(twin(u0), evolution(u0))
+
+
+@pytest.mark.parametrize("text", TEXTS)
+@pytest.mark.parametrize("evolution", ["hamiltonian list", "hamiltonian tanh"])
+def test_mixed_precision_is_reproduced(text, evolution):
+    evolution, u0 = EVOLUTIONS[evolution](), torch.randn(2, 4, 5, 5)
+
+    def gradients() -> torch.Tensor:
+        evolution.zero_grad()
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            value = evolution(u0)
+        value.square().sum().backward()
+        return torch.cat([p.grad.flatten() for p in evolution.parameters()])
+
+    expected = gradients()
+    evolution.gradient = text
+    found = gradients()
+    assert found.dtype == torch.float32
+    if evolution.gradient.exact:
+        assert (found - expected).norm() < 0.01 * expected.norm()
+
+
+class Noisy(Hamiltonian):
+    """Dropout inside both right-hand sides."""
+
+    def dy(self, t, z):
+        return nn.functional.dropout(super().dy(t, z), 0.5, self.training)
+
+    def dz(self, t, y):
+        return nn.functional.dropout(super().dz(t, y), 0.5, self.training)
+
+
+@pytest.mark.parametrize("text", [text for text in TEXTS if make_strategy(text).exact])
+def test_dropout_is_reproduced(text):
+    flow = Evolution([Noisy(2) for _ in range(4)], Verlet(), step_size=0.1)
+    if text == "layer-parallel":
+        pytest.skip("tested beside its strategy")
+    check_gradient(make_strategy(text), flow, torch.randn(2, 4, 5, 5))
+    torch.manual_seed(3)
+    flow(torch.randn(2, 4, 5, 5)).sum().backward()
+    expected = torch.rand(1)
+    torch.manual_seed(3)
+    flow.gradient = text
+    flow(torch.randn(2, 4, 5, 5)).sum().backward()
+    assert torch.equal(torch.rand(1), expected)
+
+
+def test_text_is_parsed_in_one_place():
+    assert repr(make_strategy("checkpoint:binomial:5")) == "Checkpoint(stored=5)"
+    assert repr(make_strategy("reversible:10")) == "Reversible(anchor_every=10)"
+    assert make_strategy("checkpoint").text == "checkpoint:sqrt"
+    for text in TEXTS:
+        assert make_strategy(make_strategy(text).text).text == make_strategy(text).text
+    with pytest.raises(UnknownNameError, match="'reversible'"):
+        make_strategy("reversable:3")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["backprop:2", "checkpoint:0", "checkpoint:-1", "checkpoint:binomial", "checkpoint:binomial:x", "checkpoint:cube",
+     "checkpoint:4:4", "reversible:x", "reversible:0", "reversible:2:3", "adjoint:1"],
+)  # fmt: skip
+def test_bad_options_are_refused(text):
+    with pytest.raises(ConfigError, match="got"):
+        make_strategy(text)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [lambda: Checkpoint(0), lambda: Checkpoint("log"), lambda: Checkpoint(2, stored=2), lambda: Checkpoint(stored=0),
+     lambda: Reversible(0)],
+)  # fmt: skip
+def test_bad_arguments_are_refused(make):
+    with pytest.raises(ConfigError, match="got"):
+        make()
+
+
+def test_a_strategy_that_does_not_fit_is_refused_before_training():
+    flow = Evolution(Residual(4), Euler(), steps=2)
+    with pytest.raises(ConfigError, match=r"Euler\(\) cannot be undone. Use .*Verlet\(\).* 'checkpoint'"):
+        flow.gradient = Reversible()
+    with pytest.raises(ConfigError, match="cannot be undone"):
+        Evolution(Residual(4), Euler(), steps=2, gradient="reversible")
+    net = nn.Sequential(Evolution(Hamiltonian(2), Verlet(), steps=2), flow)
+    with pytest.raises(ConfigError, match="cannot be undone"):
+        set_gradient(net, "reversible")
+    assert all(isinstance(flow.gradient, Backprop) for flow in net)
+    with pytest.raises(ConfigError, match="carries more"):
+        Evolution(Antisymmetric(4), LinearMultistep(2), steps=2, gradient="adjoint")
+
+
+def test_a_method_changed_later_is_refused_in_use():
+    flow = Evolution(Hamiltonian(2), Verlet(), steps=2, gradient="reversible")
+    flow.integrator = Euler()
+    with pytest.raises(ConfigError, match="cannot be undone"):
+        flow(torch.randn(1, 4, 3, 3))

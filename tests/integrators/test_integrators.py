@@ -4,10 +4,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evolvent.dynamics import Dynamics, Hamiltonian, PartitionedDynamics
-from evolvent.integrators import Euler, Integrator, ProjectedEuler, ReversibleIntegrator, Verlet
-from evolvent.testing import all_integrators, check_integrator, observed_order, problem_for
+from evolvent.integrators import Euler, Integrator, LinearMultistep, ProjectedEuler, ReversibleIntegrator, Verlet
+from evolvent.testing import all_integrators, check_integrator, check_stability, observed_order, problem_for
 
-every_method = pytest.mark.parametrize("method", all_integrators(), ids=repr)
+METHODS = [*all_integrators(), LinearMultistep(2000)]
+every_method = pytest.mark.parametrize("method", METHODS, ids=repr)
 
 
 @every_method
@@ -16,6 +17,11 @@ def test_observed_order_is_the_claimed_order(method):
 
 
 @every_method
+def test_stability_limits_are_the_claimed_ones(method):
+    check_stability(method)
+
+
+@pytest.mark.parametrize("method", [m for m in METHODS if m.reversible], ids=repr)
 def test_contract(method):
     check_integrator(method)
 

@@ -1,5 +1,38 @@
-"""Read-only diagnostics."""
+"""Read-only diagnostics: they compute and hand back small records, and leave the model as it was."""
 
 from evolvent.analysis.cost import activation_bytes, count_multiply_adds, count_parameters
+from evolvent.analysis.energy import EnergyDrift, energy_drift
+from evolvent.analysis.field_of_view import FieldOfView, fields_of_view, measure_field_of_view
+from evolvent.analysis.growth import Growth, perturbation_growth
+from evolvent.analysis.layer_cost import LayerCost, LayerTable, layer_costs
+from evolvent.analysis.reconstruction import Reconstruction, reconstruction_error
+from evolvent.analysis.spectrum import Spectrum, spectra, spectrum_at
+from evolvent.analysis.stability import EvolutionStability, measure_stability
+from evolvent.analysis.step_size import StabilityWarning, StepBound, check_step_size, largest_stable_step
 
-__all__ = ["activation_bytes", "count_multiply_adds", "count_parameters"]
+__all__ = [
+    "EnergyDrift",
+    "EvolutionStability",
+    "FieldOfView",
+    "Growth",
+    "LayerCost",
+    "LayerTable",
+    "Reconstruction",
+    "Spectrum",
+    "StabilityWarning",
+    "StepBound",
+    "activation_bytes",
+    "check_step_size",
+    "count_multiply_adds",
+    "count_parameters",
+    "energy_drift",
+    "fields_of_view",
+    "largest_stable_step",
+    "layer_costs",
+    "measure_field_of_view",
+    "measure_stability",
+    "perturbation_growth",
+    "reconstruction_error",
+    "spectra",
+    "spectrum_at",
+]

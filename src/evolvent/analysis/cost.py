@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from typing import TypeVar
 
 import torch
 from torch import Tensor, nn
 from torch.autograd.graph import saved_tensors_hooks
 from torch.utils.flop_counter import FlopCounterMode
+
+T = TypeVar("T")
 
 
 def count_parameters(model: nn.Module) -> int:
@@ -32,7 +35,7 @@ def count_multiply_adds(model: nn.Module, image: Tensor) -> int:
     """
     counter = FlopCounterMode(display=False)
     with counter, torch.no_grad():
-        _undisturbed(model, lambda twin: twin.eval()(image[None]))
+        on_a_copy(model, lambda twin: twin.eval()(image[None]))
     return counter.get_total_flops() // 2
 
 
@@ -48,25 +51,42 @@ def activation_bytes(model: nn.Module, images: Tensor) -> int:
     >>> activation_bytes(nn.Sequential(nn.Linear(4, 4), nn.Sigmoid()), torch.zeros(8, 4))
     256
     """
-    kept: dict[int, int] = {}
 
-    def run(twin: nn.Module) -> None:
-        owned = {t.untyped_storage().data_ptr() for t in (*twin.parameters(), *twin.buffers())}
-
-        def keep(tensor: Tensor) -> Tensor:
-            storage = tensor.untyped_storage()
-            if storage.data_ptr() not in owned:
-                kept[storage.data_ptr()] = storage.nbytes()
-            return tensor
-
-        with saved_tensors_hooks(keep, lambda tensor: tensor):
+    def run(twin: nn.Module) -> int:
+        with KeptBytes(twin) as kept:
             twin.train()(images)
+        return kept.total
 
-    _undisturbed(model, run)
-    return sum(kept.values())
+    return on_a_copy(model, run)
 
 
-def _undisturbed(model: nn.Module, action: Callable[[nn.Module], object]) -> None:
+class KeptBytes:
+    """Counts, inside its block, the bytes of what autograd keeps: each storage once, the model's own not at all."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self._owned = {t.untyped_storage().data_ptr() for t in (*model.parameters(), *model.buffers())}
+        self._kept: dict[int, int] = {}
+        self._hooks = saved_tensors_hooks(self._keep, lambda tensor: tensor)
+
+    @property
+    def total(self) -> int:
+        return sum(self._kept.values())
+
+    def _keep(self, tensor: Tensor) -> Tensor:
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() not in self._owned:
+            self._kept[storage.data_ptr()] = storage.nbytes()
+        return tensor
+
+    def __enter__(self) -> KeptBytes:
+        self._hooks.__enter__()
+        return self
+
+    def __exit__(self, *fault: object) -> None:
+        self._hooks.__exit__(*fault)  # pyright: ignore[reportArgumentType]
+
+
+def on_a_copy(model: nn.Module, action: Callable[[nn.Module], T]) -> T:
     """Act on a copy of the model and leave the random numbers as they were."""
     with torch.random.fork_rng(devices=[]):
-        action(copy.deepcopy(model))
+        return action(copy.deepcopy(model))

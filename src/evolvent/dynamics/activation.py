@@ -9,6 +9,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from evolvent._core.errors import UnknownNameError
+
 
 class Activation(NamedTuple):
     """A function and its antiderivative."""
@@ -29,3 +31,13 @@ ACTIVATIONS: dict[str, Activation] = {
     "tanh": Activation(torch.tanh, _log_cosh),
     "identity": Activation(lambda x: x, lambda x: 0.5 * x.square()),
 }
+
+
+def known_activation(name: ActivationName) -> ActivationName:
+    """The name itself, if there is an activation of that name.
+
+    Modules keep the name, which can be pickled, and look the function up when they use it.
+    """
+    if name not in ACTIVATIONS:
+        raise UnknownNameError("activation", name, ACTIVATIONS, f"There are {', '.join(ACTIVATIONS)}.")
+    return name

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 from torch import Tensor, nn
+
+from evolvent._core.errors import UnknownNameError
 
 Norm: TypeAlias = Literal["batch", "group"]
 
@@ -21,6 +23,8 @@ def make_norm(kind: Norm | None, channels: int, space_axes: int) -> nn.Module | 
         return None
     if kind == "group":
         return nn.GroupNorm(channels // 8 if channels % 8 == 0 else 1, channels)
+    if kind != "batch":
+        raise UnknownNameError("norm", kind, get_args(Norm), f"There are {', '.join(get_args(Norm))} and None.")
     return nn.BatchNorm2d(channels) if space_axes == 2 else nn.BatchNorm1d(channels)
 
 

@@ -12,7 +12,7 @@ from evolvent.dynamics.activation import ActivationName
 from evolvent.dynamics.normalisation import Norm
 from evolvent.dynamics.parabolic import Parabolic
 from evolvent.dynamics.residual import Residual
-from evolvent.operators import DenseDiffusion, DepthwiseDiffusion
+from evolvent.operators import DenseDiffusion, DepthwiseDiffusion, DiffusionOperator, LinearOperator
 
 
 class ReactionDiffusion(SplitDynamics):
@@ -61,7 +61,7 @@ class ReactionDiffusion(SplitDynamics):
             self.reaction = Parabolic(channels, operator=operator, norm=norm, bias=bias, activation=activation)
         else:
             raise ConfigError(f"reaction is 'residual' or 'symmetric', got {reaction!r}.")
-        self.diffusion = DenseDiffusion(channels) if operator == "dense" else DepthwiseDiffusion(channels)
+        self.diffusion = _make_diffusion(self.reaction, channels)
 
     def explicit(self, t: float, u: Tensor) -> Tensor:
         return self.reaction(t, u)
@@ -71,3 +71,9 @@ class ReactionDiffusion(SplitDynamics):
 
     def solve(self, u: Tensor, h: float) -> Tensor:
         return self.diffusion.solve(u, h)
+
+
+def _make_diffusion(reaction: Dynamics, channels: int) -> DiffusionOperator:
+    """Diffusion in the space that the operators of the reaction act in."""
+    axes = next(m.space_axes for m in reaction.modules() if isinstance(m, LinearOperator))
+    return DepthwiseDiffusion(channels) if axes == 2 else DenseDiffusion(channels)

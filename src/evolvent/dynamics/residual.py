@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from evolvent._core.errors import ConfigError
 from evolvent._core.state import State
 from evolvent.dynamics._contract import Dynamics
-from evolvent.dynamics.activation import ACTIVATIONS, ActivationName
+from evolvent.dynamics.activation import ACTIVATIONS, ActivationName, known_activation
 from evolvent.dynamics.normalisation import Norm, make_norm, normalise
 from evolvent.operators import make_operator
 
@@ -59,10 +59,12 @@ class Residual(Dynamics):
         nonlinearity: ActivationName = "relu",
     ) -> None:
         super().__init__()
-        if convolutions not in (1, 2):
-            raise ConfigError(f"Residual has 1 or 2 convolutions, got {convolutions}.")
+        if convolutions not in (1, 2) or activation not in ("post", "pre"):
+            raise ConfigError(
+                f"Residual has 1 or 2 convolutions with activation 'post' or 'pre', got {convolutions}, {activation!r}."
+            )
         self.activation = activation
-        self.nonlinearity = nonlinearity
+        self.nonlinearity: ActivationName = known_activation(nonlinearity)
         self.conv1 = make_operator(operator, channels, channels)
         self.norm1 = make_norm(norm, channels, self.conv1.space_axes)
         self.bias1 = nn.Parameter(torch.zeros(channels)) if bias else None

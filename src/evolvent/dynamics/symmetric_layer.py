@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from evolvent.dynamics.activation import ACTIVATIONS, ActivationName
+from evolvent.dynamics.activation import ACTIVATIONS, ActivationName, known_activation
 from evolvent.dynamics.normalisation import Norm, make_norm, normalise
 from evolvent.operators import make_operator
 
@@ -47,7 +47,7 @@ class SymmetricLayer(nn.Module):
         self.operator = make_operator(operator, channels, hidden)
         self.bias = nn.Parameter(torch.zeros(hidden)) if bias else None
         self.norm = make_norm(norm, hidden, self.operator.space_axes)
-        self.activation = activation
+        self.activation: ActivationName = known_activation(activation)
 
     def forward(self, u: Tensor) -> Tensor:
         return self.operator.adjoint(ACTIVATIONS[self.activation].value(self.inner(u)))

@@ -57,7 +57,7 @@ class GradientStrategy(ABC):
     def propagate(self, evolution: Propagator, u: State) -> State:
         """The state after all steps, differentiable by this strategy."""
 
-    def check(self, integrator: Integrator[Any]) -> None:
+    def check_method(self, integrator: Integrator[Any]) -> None:  # noqa: B027, most strategies serve every method
         """Raise :class:`~evolvent.errors.ConfigError` if the strategy cannot serve this method; called before use."""
 
     @classmethod

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache
 from math import comb
 
 
-@lru_cache(maxsize=None)
+@cache
 def least_advances(steps: int, stored: int) -> int:
     r"""The least number of steps to be computed, besides the differentiated ones, to differentiate ``steps`` backwards.
 
@@ -25,7 +25,7 @@ def least_advances(steps: int, stored: int) -> int:
     return repetitions * steps - (comb(stored + repetitions, repetitions - 1) if repetitions else 0)
 
 
-@lru_cache(maxsize=None)
+@cache
 def next_stored(steps: int, stored: int) -> int:
     """After how many steps to store the next state, on the way through ``steps`` with the first state stored.
 

@@ -10,6 +10,8 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _NormBase
 from torch.utils.checkpoint import get_device_states, set_device_states
 
+from evolvent.gradients._contract import Propagator
+
 
 class Replay:
     """What steps depend on besides their arguments, kept from their first run so that they can be run again.
@@ -20,13 +22,16 @@ class Replay:
     Args:
         modules: all modules the work may call; their running statistics are those of one run.
         tensors: some of the work's arguments, which tell the devices.
+
+    Attributes:
+        mixed: whether the precision is mixed.
     """
 
     def __init__(self, modules: Iterable[nn.Module], tensors: tuple[Tensor, ...]) -> None:
         self._modules = list(modules)
         self._tensors = tuple(t for t in tensors if t.device.type != "cpu")[:1]
         self._device = tensors[0].device.type
-        self._autocast = torch.is_autocast_enabled(self._device)
+        self.mixed = torch.is_autocast_enabled(self._device)
         self._dtype = torch.get_autocast_dtype(self._device)
         self._marks: list[_RandomState] = []
 
@@ -59,11 +64,10 @@ class Replay:
     def _precision(self) -> Iterator[None]:
         """Mixed precision as in the first run, but without its cache of cast weights, which would carry casts made
         without a graph into places that need one."""
-        if not self._autocast:
-            with torch.autocast(self._device, enabled=False) if torch.is_autocast_enabled(self._device) else ExitStack():
+        if self.mixed or torch.is_autocast_enabled(self._device):
+            with torch.autocast(self._device, dtype=self._dtype, enabled=self.mixed, cache_enabled=False):
                 yield
-            return
-        with torch.autocast(self._device, dtype=self._dtype, cache_enabled=False):
+        else:
             yield
 
 
@@ -103,21 +107,21 @@ def untouched_statistics(modules: Iterable[nn.Module]) -> Iterator[None]:
 
 
 class Accumulator:
-    """Sums gradients of parameters over steps, and hands them out in the order of a list."""
+    """Sums gradients of parameters over steps, and hands them out in the order they were given in."""
 
-    def __init__(self, parameters: Iterable[nn.Parameter]) -> None:
-        self._order = list(parameters)
-        self._sums: dict[nn.Parameter, Tensor] = {}
+    def __init__(self, parameters: Iterable[Tensor]) -> None:
+        self.known: dict[Tensor, Tensor | None] = dict.fromkeys(parameters)
 
-    def add(self, parameters: Iterable[nn.Parameter], gradients: Iterable[Tensor | None]) -> None:
+    def add(self, parameters: Iterable[Tensor], gradients: Iterable[Tensor | None]) -> None:
         for p, gradient in zip(parameters, gradients, strict=True):
             if gradient is not None:
-                self._sums[p] = self._sums[p] + gradient if p in self._sums else gradient
+                before = self.known[p]
+                self.known[p] = gradient if before is None else before + gradient
 
     def gradients(self) -> list[Tensor | None]:
-        return [self._sums.get(p) for p in self._order]
+        return list(self.known.values())
 
 
-def trainable(module: nn.Module) -> list[nn.Parameter]:
-    """The parameters of a module that want a gradient."""
-    return [p for p in module.parameters() if p.requires_grad]
+def trainable(evolution: Propagator) -> list[nn.Parameter]:
+    """The parameters of an evolution that want a gradient."""
+    return [p for p in evolution.parameters() if p.requires_grad]

@@ -1,12 +1,12 @@
-"""Walking a reversible evolution backwards: states are reconstructed and cotangents pulled back, coupling by coupling."""
+"""Walking a reversible evolution backwards: states are reconstructed, cotangents pulled back."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from evolvent.gradients._contract import Propagator
 from evolvent.gradients.replay import Accumulator, Replay
@@ -79,7 +79,7 @@ class Undoing:
             target, source, sign, g = coupling
             u = self.state[source].detach().requires_grad_()
             change = g(u)
-            from_u, *gradients = pull_back([change], [u], [self.cotangents[target]], self.sums)
+            [from_u] = pull_back([change], [u], [self.cotangents[target]], self.sums)
         undo_coupling(self.state, coupling, change.detach())
         if from_u is not None:
             self.cotangents[source] = self.cotangents[source] + from_u
@@ -106,9 +106,9 @@ def pull_back(
     return found[: len(arguments)]
 
 
-def parameters_behind(results: Iterable[Tensor], known: dict[Tensor, int]) -> list[nn.Parameter]:
+def parameters_behind(results: Iterable[Tensor], known: Container[Tensor]) -> list[Tensor]:
     """The known parameters that some results were computed from, found by walking their graph."""
-    pending: list[Any] = [r.grad_fn for r in results]
+    pending: list[Any] = [r.grad_fn for r in results if r.grad_fn is not None]
     seen, found = set(pending), []
     while pending:
         node = pending.pop()

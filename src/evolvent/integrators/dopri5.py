@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -44,7 +46,8 @@ class Dopri5(Integrator[Dynamics]):
 
         times = torch.tensor([t, t + h], dtype=torch.float64, device=parts(u)[0].device)
         options = {"first_step": first_step, "step_t": times[1:]}
-        states = odeint(_Watched(f, self), u, times, rtol=self.rtol, atol=self.atol, method="dopri5", options=options)
+        tolerances = {"rtol": self.rtol, "atol": self.atol}
+        states: Any = odeint(_Watched(f, self), u, times, **tolerances, method="dopri5", options=options)
         return like(u, [p[-1] for p in parts(states)])
 
     def __repr__(self) -> str:

@@ -1,6 +1,6 @@
 """Named architectures: one file per paper, and the registry that finds them."""
 
-from evolvent.networks import hamiltonian, resnet
+from evolvent.networks import antisymmetric, hamiltonian, hyperbolic, imex, lean, odenet, parabolic, resnet
 from evolvent.networks._files import load, save
 from evolvent.networks._papers import PAPERS, Paper
 from evolvent.networks._registry import ModelEntry, ModelSpec, create_model, list_models, model_entry
@@ -12,11 +12,17 @@ __all__ = [
     "ModelEntry",
     "ModelSpec",
     "Paper",
+    "antisymmetric",
     "create_model",
     "hamiltonian",
+    "hyperbolic",
+    "imex",
+    "lean",
     "list_models",
     "load",
     "model_entry",
+    "odenet",
+    "parabolic",
     "resnet",
     "save",
 ]

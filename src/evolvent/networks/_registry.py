@@ -64,10 +64,14 @@ def register_family(
     return add
 
 
-def register_member(name: str, family: str, *, recipe: str | None = None, **options: Any) -> None:
-    """Register a network of a family that fixes some of the family's options."""
+def register_member(
+    name: str, family: str, *, recipe: str | None = None, papers: tuple[str, ...] = (), **options: Any
+) -> None:
+    """Register a network of a family that fixes some of the family's options; ``papers`` come before the family's."""
     parent = MODELS.get(family)
-    MODELS.add(name, ModelEntry(name, parent.build, family, parent.papers, recipe or parent.recipe, options))
+    MODELS.add(
+        name, ModelEntry(name, parent.build, family, papers + parent.papers, recipe or parent.recipe, options)
+    )
 
 
 def list_models(pattern: str = "*") -> list[str]:

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from evolvent._core.errors import ConfigError, ShapeError
+from evolvent._core.state import parts
 from evolvent.evolution import Evolution
 from evolvent.networks._registry import ModelSpec
 
@@ -52,13 +53,14 @@ class ImageNetwork(nn.Module):
         return self.body(self.stem(x))
 
     def trajectories(self, x: Tensor) -> list[list[Tensor]]:
-        """For each evolution in order, its features at all times."""
+        """For each evolution in order, its features at all times; of a pair of position and velocity, the position."""
         self._check(x)
         u, found = self.stem(x), []
         for module in self.body:
             if isinstance(module, Evolution):
-                found.append(module.trajectory(u))
-                u = found[-1][-1]
+                states = module.trajectory(u)
+                found.append([parts(state)[0] for state in states])
+                u = states[-1]
             else:
                 u = module(u)
         return found

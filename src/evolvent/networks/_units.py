@@ -1,58 +1,131 @@
 """The multi-resolution frame that the PDE networks share: units of one evolution each, coarser and wider in turn."""
 
-from __future__ import annotations
-
+# Annotations are evaluated here, not kept as text: builders move to their family's module, where options are checked.
+import inspect
 from collections.abc import Callable
-from typing import Literal, TypeAlias
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
 
 from torch import nn
 
+from evolvent.dynamics.normalisation import Norm
 from evolvent.evolution import Evolution
+from evolvent.networks._registry import register_family
 from evolvent.networks._skeleton import ImageNetwork, PooledLinear, check_positive, per_unit, plain_conv
 
 Readout: TypeAlias = Literal["classification", "segmentation"]
 ImageSize: TypeAlias = int | tuple[int, int]
 
 
-def unit_network(
-    make_evolution: Callable[[int, int], Evolution],
-    *,
-    num_classes: int,
-    in_channels: int,
-    image_size: ImageSize,
-    channels: tuple[int, ...],
-    blocks: int | tuple[int, ...],
-    readout: Readout,
-    head_pool: int,
-    dropout: float,
-) -> ImageNetwork:
-    """A 3x3 convolution, then units; between units average pooling by 2 and a 1x1 convolution with ReLU.
+@dataclass(frozen=True)
+class Unit:
+    """What a family needs to know to build the evolution of one unit."""
 
-    The frame of Chang et al. 2018 as Bohn, Griebel, Kannan 2021 describe it (section 4.6). Segmentation leaves the
-    pooling out and classifies each pixel by a 1x1 convolution.
+    width: int
+    blocks: int
+    step_size: float
+    operator: str
+    norm: Norm | None
+    bias: bool
 
-    Args:
-        make_evolution: from the width of a unit and its number of blocks to its evolution.
-        num_classes, in_channels, image_size, channels, blocks, readout, head_pool, dropout: see the families.
+    @property
+    def layer(self) -> dict[str, Any]:
+        """The options that all dynamics take."""
+        return {"operator": self.operator, "norm": self.norm, "bias": self.bias}
+
+
+_ARGUMENTS = """
+
+A 3x3 convolution lifts the image; between units, average pooling by 2 and a 1x1 convolution with ReLU raise the
+channels (Bohn, Griebel, Kannan 2021, section 4.6); segmentation leaves the pooling out.
+
+Args:
+    num_classes: number of classes.
+    in_channels: channels of an image.
+    image_size: height and width of an image; the classifier's linear map depends on them.
+    channels: number of feature maps of each unit.
+    blocks: steps of each unit, one number for all or one for each.
+    step_size: :math:`h`.
+    readout: one class per image, or one per pixel.
+    head_pool: average pooling before the linear map.
+    dropout: share of pooled features dropped in training.
+    operator: kind of :math:`K`, such as ``"full"``, ``"lean"`` or ``"multigrid"``.
+    norm, bias: normalisation inside the blocks, learned :math:`b`.
+
+Shape: (B, in_channels, H, W) to (B, num_classes), or to (B, num_classes, H, W) for segmentation.
+"""
+
+
+def unit_family(
+    name: str, *, papers: tuple[str, ...], recipe: str, **defaults: Any
+) -> Callable[[Callable[..., Evolution]], Callable[..., ImageNetwork]]:
+    """Register the networks of this frame whose units evolve as the decorated function says.
+
+    The function's docstring states the equation; the arguments that all such families share are added to it.
+    ``defaults`` are the family's own for some of them; the function's own keyword arguments become options as well.
     """
-    check_positive(num_classes=num_classes, in_channels=in_channels, image_size=image_size, head_pool=head_pool)
-    check_positive(channels=channels)
-    pooled = readout == "classification"
-    body: list[nn.Module] = []
-    for unit, (width, count) in enumerate(zip(channels, per_unit(blocks, len(channels)), strict=True)):
-        if unit:
-            body.append(_raise_channels(channels[unit - 1], width, pooled))
-        body.append(make_evolution(width, count))
-    stem = plain_conv(in_channels, channels[0])
-    if not pooled:
-        return ImageNetwork(stem, body, nn.Conv2d(channels[-1], num_classes, 1), in_channels=in_channels)
-    size = (image_size, image_size) if isinstance(image_size, int) else image_size
+
+    def register(make_evolution: Callable[..., Evolution]) -> Callable[..., ImageNetwork]:
+        def build(
+            num_classes: int = 10,
+            in_channels: int = 3,
+            image_size: ImageSize = 32,
+            *,
+            channels: tuple[int, ...] = (32, 64, 112),
+            blocks: int | tuple[int, ...] = 6,
+            step_size: float = 0.1,
+            readout: Readout = "classification",
+            head_pool: int = 2,
+            dropout: float = 0.0,
+            operator: str = "full",
+            norm: Norm | None = None,
+            bias: bool = False,
+            **own: Any,
+        ) -> ImageNetwork:
+            check_positive(num_classes=num_classes, in_channels=in_channels, image_size=image_size, channels=channels)
+            counts = per_unit(blocks, len(channels))
+            units = [Unit(w, n, step_size, operator, norm, bias) for w, n in zip(channels, counts, strict=True)]
+            pooled = readout == "classification"
+            body = _alternate([make_evolution(unit, **own) for unit in units], channels, pooled)
+            stem = plain_conv(in_channels, channels[0])
+            if readout == "segmentation":
+                return ImageNetwork(stem, body, nn.Conv2d(channels[-1], num_classes, 1), in_channels=in_channels)
+            size = (image_size, image_size) if isinstance(image_size, int) else image_size
+            head = _classifier(size, channels, num_classes, head_pool, dropout)
+            return ImageNetwork(stem, body, head, in_channels=in_channels, image_size=size)
+
+        build.__kwdefaults__ = {**(build.__kwdefaults__ or {}), **defaults}
+        _adopt_options(build, make_evolution)
+        build.__name__, build.__qualname__, build.__module__ = name, name, make_evolution.__module__
+        build.__doc__ = (inspect.getdoc(make_evolution) or "") + _ARGUMENTS
+        register_family(name, papers=papers, recipe=recipe)(build)
+        return build
+
+    return register
+
+
+def _adopt_options(build: Callable[..., ImageNetwork], make_evolution: Callable[..., Evolution]) -> None:
+    """Let ``build`` show the keyword arguments of ``make_evolution`` as its own, in place of ``**own``."""
+    signature = inspect.signature(build)
+    shared = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
+    own = [p for p in inspect.signature(make_evolution, eval_str=True).parameters.values() if p.kind is p.KEYWORD_ONLY]
+    build.__annotations__.pop("own")
+    build.__annotations__ |= {p.name: p.annotation for p in own}
+    vars(build)["__signature__"] = signature.replace(parameters=[*shared, *own])
+
+
+def _alternate(evolutions: list[Evolution], channels: tuple[int, ...], pooled: bool) -> list[nn.Module]:
+    body: list[nn.Module] = [evolutions[0]]
+    for evolution, before, after in zip(evolutions[1:], channels, channels[1:], strict=False):
+        pool = [nn.AvgPool2d(2)] if pooled else []
+        body += [nn.Sequential(*pool, plain_conv(before, after, 1), nn.ReLU()), evolution]
+    return body
+
+
+def _classifier(
+    size: tuple[int, int], channels: tuple[int, ...], num_classes: int, head_pool: int, dropout: float
+) -> PooledLinear:
+    check_positive(head_pool=head_pool)
     shrink = 2 ** (len(channels) - 1)
     final = (size[0] // shrink, size[1] // shrink)
-    head = PooledLinear(channels[-1], num_classes, size=final, pool=head_pool, dropout=dropout)
-    return ImageNetwork(stem, body, head, in_channels=in_channels, image_size=size)
-
-
-def _raise_channels(before: int, after: int, pooled: bool) -> nn.Sequential:
-    pool = [nn.AvgPool2d(2)] if pooled else []
-    return nn.Sequential(*pool, plain_conv(before, after, 1), nn.ReLU())
+    return PooledLinear(channels[-1], num_classes, size=final, pool=head_pool, dropout=dropout)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal
 
 import torch
@@ -10,7 +11,7 @@ from torch.nn import functional as F
 
 from evolvent.dynamics import Residual
 from evolvent.evolution import Evolution
-from evolvent.integrators import Euler, ProjectedEuler
+from evolvent.integrators import Euler, Integrator, LinearMultistep, ProjectedEuler
 from evolvent.networks._registry import register_family, register_member
 from evolvent.networks._skeleton import ImageNetwork, PooledLinear, check_positive, per_unit, plain_conv
 
@@ -49,7 +50,7 @@ def resnet(
     """
     check_positive(num_classes=num_classes, in_channels=in_channels, channels=channels)
     stem = nn.Sequential(plain_conv(in_channels, channels[0]), nn.BatchNorm2d(channels[0]), nn.ReLU())
-    body = _body(channels, blocks, step_size, "post")
+    body = _body(channels, blocks, step_size, "post", lambda _: ProjectedEuler())
     return ImageNetwork(stem, body, PooledLinear(channels[-1], num_classes, dropout=dropout), in_channels=in_channels)
 
 
@@ -85,7 +86,39 @@ def preresnet(
     torch.Size([1, 10])
     """
     check_positive(num_classes=num_classes, in_channels=in_channels, channels=channels)
-    body = [*_body(channels, blocks, step_size, "pre"), nn.BatchNorm2d(channels[-1]), nn.ReLU()]
+    body = [*_body(channels, blocks, step_size, "pre", lambda _: Euler()), nn.BatchNorm2d(channels[-1]), nn.ReLU()]
+    head = PooledLinear(channels[-1], num_classes, dropout=dropout)
+    return ImageNetwork(plain_conv(in_channels, channels[0]), body, head, in_channels=in_channels)
+
+
+@register_family("lm_resnet", papers=("lu2018", "he2016identity"), recipe="mnist-families")
+def lm_resnet(
+    num_classes: int = 10,
+    in_channels: int = 3,
+    *,
+    channels: tuple[int, ...] = (16, 32, 64),
+    blocks: int | tuple[int, ...] = 3,
+    step_size: float = 1.0,
+    dropout: float = 0.0,
+) -> ImageNetwork:
+    r"""LM-ResNet: pre-activation residual network with a trainable two-step method.
+
+    .. math:: u_{j+1} = (1 - k_j) u_j + k_j u_{j-1} + h\, F_j(u_j)
+
+    Lu, Zhong, Li, Dong 2018; :math:`k_j` starts at zero, where the network is a :func:`preresnet`.
+
+    Args:
+        num_classes: number of classes.
+        in_channels: channels of an image.
+        channels: feature maps of each unit.
+        blocks: residual blocks of each unit, one number for all or one for each.
+        step_size: :math:`h`.
+        dropout: share of pooled features dropped in training.
+
+    Shape: (B, in_channels, H, W) to (B, num_classes), any H and W.
+    """
+    check_positive(num_classes=num_classes, in_channels=in_channels, channels=channels)
+    body = [*_body(channels, blocks, step_size, "pre", LinearMultistep), nn.BatchNorm2d(channels[-1]), nn.ReLU()]
     head = PooledLinear(channels[-1], num_classes, dropout=dropout)
     return ImageNetwork(plain_conv(in_channels, channels[0]), body, head, in_channels=in_channels)
 
@@ -117,15 +150,19 @@ class Downsampling(nn.Module):
 
 
 def _body(
-    channels: tuple[int, ...], blocks: int | tuple[int, ...], h: float, activation: Activation
+    channels: tuple[int, ...],
+    blocks: int | tuple[int, ...],
+    h: float,
+    activation: Activation,
+    method: Callable[[int], Integrator],
 ) -> list[nn.Module]:
-    method = ProjectedEuler() if activation == "post" else Euler()
+    """Units of residual steps by ``method``, which is made for a number of steps, with downsampling between them."""
     body: list[nn.Module] = []
     for unit, (width, count) in enumerate(zip(channels, per_unit(blocks, len(channels)), strict=True)):
         if unit:
             body.append(Downsampling(channels[unit - 1], width, activation, h))
         steps = [Residual(width, activation) for _ in range(count - (unit > 0))]
-        body.append(Evolution(steps, method, step_size=h))
+        body.append(Evolution(steps, method(max(len(steps), 1)), step_size=h))
     return body
 
 

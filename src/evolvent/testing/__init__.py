@@ -16,6 +16,7 @@ from evolvent.testing.networks import check_network
 from evolvent.testing.operators import check_operator
 from evolvent.testing.order import observed_order
 from evolvent.testing.problems import Problem, problem_for
+from evolvent.testing.stability import check_stability
 
 __all__ = [
     "Problem",
@@ -26,6 +27,7 @@ __all__ = [
     "check_integrator",
     "check_network",
     "check_operator",
+    "check_stability",
     "observed_order",
     "problem_for",
 ]

@@ -13,6 +13,7 @@ from evolvent.testing._claim import claim
 from evolvent.testing._distance import distance
 from evolvent.testing.order import advance, observed_order
 from evolvent.testing.problems import Problem, problem_for
+from evolvent.testing.stability import check_stability
 
 _ORDER_TOLERANCE = 0.15
 _ROUNDING = 1e-12
@@ -20,7 +21,7 @@ _STEPS_UNDONE = 8
 
 
 def check_integrator(integrator: Integrator[Any], problem: Problem | None = None) -> None:
-    """Measure a method's ``order`` and, if it is reversible, that ``unstep`` undoes ``step``.
+    """Measure a method's ``order``, its stability limits and, if it is reversible, that ``unstep`` undoes ``step``.
 
     Args:
         integrator: the method.
@@ -31,6 +32,7 @@ def check_integrator(integrator: Integrator[Any], problem: Problem | None = None
     """
     problem = problem or problem_for(integrator)
     _check_order(integrator, problem)
+    check_stability(integrator)
     if isinstance(integrator, ReversibleIntegrator):
         _check_reversible(integrator, problem)
 
@@ -39,7 +41,7 @@ def all_integrators() -> list[Integrator[Any]]:
     """One of every concrete method in :mod:`evolvent.integrators` that can be built without arguments.
 
     >>> all_integrators()
-    [Euler(), ...Verlet()]
+    [RK4(), ...Verlet()]
     """
     offered = [getattr(integrators, name) for name in integrators.__all__]
     return [kind() for kind in offered if isinstance(kind, type) and issubclass(kind, Integrator) and _is_plain(kind)]

@@ -17,7 +17,8 @@ _ROUNDING = 1e-11
 
 
 def observed_order(integrator: Integrator[Any], problem: Problem | None = None) -> float:
-    r"""The slope :math:`\log_2 (e_h / e_{h/2})` of the error at the end of ``problem``.
+    r"""The slope :math:`\log_2 (e_h / e_{h/2})` of the error at the end of ``problem``, in what the problem
+    observes: the position of second-order equations, all of the state otherwise.
 
     The step is halved until 1024 steps are made or the error comes near rounding; the last slope counts.
 
@@ -49,4 +50,4 @@ def advance(integrator: Integrator[Any], problem: Problem, steps: int) -> tuple[
 
 def _error(integrator: Integrator[Any], problem: Problem, steps: int) -> float:
     u, h = advance(integrator, problem, steps)
-    return distance(integrator.finish(u, h), problem.solution(problem.end))
+    return distance(problem.observe(integrator.finish(u, h)), problem.observe(problem.solution(problem.end)))

@@ -1,0 +1,74 @@
+"""The stability of a model, evolution by evolution: growth, energy, spectrum, largest step, way back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+from evolvent._core.state import State
+from evolvent.analysis.energy import EnergyDrift, energy_drift
+from evolvent.analysis.growth import Growth, perturbation_growth
+from evolvent.analysis.reconstruction import Reconstruction, reconstruction_error
+from evolvent.analysis.spectrum import Spectrum, spectra
+from evolvent.analysis.stages import Stage, stages
+from evolvent.analysis.step_size import StepBound, step_bound, step_warning
+from evolvent.integrators import ReversibleIntegrator
+
+
+@dataclass(frozen=True)
+class EvolutionStability:
+    """What was measured of one evolution."""
+
+    name: str
+    dynamics: str
+    integrator: str
+    steps: int
+    step_size: float
+    growth: Growth
+    energy: EnergyDrift
+    spectra: list[Spectrum]
+    bound: StepBound
+    warning: str  # empty if the step is not too large
+    reconstructions: list[Reconstruction]  # in float32 and float64; none for methods that cannot go back
+
+
+def measure_stability(
+    model: nn.Module, example: State, *, points: int = 9, spectrum_points: int = 3
+) -> list[EvolutionStability]:
+    """All measures of stability of each evolution in a model.
+
+    Args:
+        model: a network, or a bare evolution; in evaluation mode meanwhile, and left as it was.
+        example: what the model takes, for example images.
+        points: times at which growth is measured.
+        spectrum_points: times at which the spectrum is taken, of the first sample.
+
+    >>> import evolvent as ev
+    >>> model = ev.create_model("hamiltonian", channels=(4,), blocks=3, image_size=8)
+    >>> [found] = measure_stability(model, torch.randn(2, 3, 8, 8))
+    >>> found.integrator, found.energy.kind, [r.dtype for r in found.reconstructions]
+    ('Verlet()', 'energy', ['float32', 'float64'])
+    """
+    return [_measure(stage, points, spectrum_points) for stage in stages(model, example)]
+
+
+def _measure(stage: Stage, points: int, spectrum_points: int) -> EvolutionStability:
+    evolution, u0 = stage.evolution, stage.u0
+    found = spectra(evolution, u0, points=spectrum_points)
+    bound = step_bound(evolution, found)
+    dtypes = [torch.float32, torch.float64] if isinstance(evolution.integrator, ReversibleIntegrator) else []
+    return EvolutionStability(
+        name=stage.name,
+        dynamics=type(evolution.dynamics_at(0)).__name__,
+        integrator=str(evolution.integrator),
+        steps=evolution.steps,
+        step_size=evolution.step_size,
+        growth=perturbation_growth(evolution, u0, points=points),
+        energy=energy_drift(evolution, u0),
+        spectra=found,
+        bound=bound,
+        warning=step_warning(stage.name, evolution, bound),
+        reconstructions=[reconstruction_error(evolution, u0, dtype) for dtype in dtypes],
+    )

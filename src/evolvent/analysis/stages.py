@@ -1,0 +1,78 @@
+"""Where a model's evolutions begin: the state each of them is given for an example."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from evolvent._core.state import State
+from evolvent.evolution import Evolution, evolutions
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One evolution of a model, and the state it starts from."""
+
+    name: str  # where it is in the model; empty if it is the model
+    evolution: Evolution
+    u0: State
+
+
+def stages(model: nn.Module, example: State) -> list[Stage]:
+    """The evolutions that ``model`` runs through for ``example``, in order; those without a step are left out.
+
+    >>> import evolvent as ev
+    >>> model = ev.create_model("hamiltonian", channels=(4, 8), blocks=2, image_size=8)
+    >>> [(s.name, tuple(s.u0.shape)) for s in stages(model, torch.zeros(1, 3, 8, 8))]
+    [('body.0', (1, 4, 8, 8)), ('body.2', (1, 8, 4, 4))]
+    """
+    found: list[Stage] = []
+
+    def watch(name: str, evolution: Evolution) -> Any:
+        def hook(_: nn.Module, inputs: tuple[State, ...]) -> None:
+            if evolution.steps:
+                found.append(Stage(name, evolution, inputs[0]))
+
+        return evolution.register_forward_pre_hook(hook)
+
+    handles = [watch(name, evolution) for name, evolution in evolutions(model)]
+    try:
+        with evaluating(model), torch.no_grad():
+            model(example)
+    finally:
+        for handle in handles:
+            handle.remove()
+    return found
+
+
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """Evaluation mode inside the block, so that samples stay independent and no statistics move."""
+    modes = [(module, module.training) for module in model.modules()]
+    try:
+        model.eval()
+        yield
+    finally:
+        for module, training in modes:
+            module.training = training
+
+
+def full_trajectory(evolution: Evolution, u0: State) -> list[State]:
+    """The whole states at all times, velocities and momenta included, where features alone enter."""
+    inside = evolution.dynamics_at(0).enter(u0) if isinstance(u0, Tensor) and evolution.steps else u0
+    return evolution.trajectory(inside)
+
+
+def spread(count: int, points: int) -> list[int]:
+    """At most ``points`` of ``0 ... count - 1``, evenly, first and last included.
+
+    >>> spread(7, 4), spread(2, 9)
+    ([0, 2, 4, 6], [0, 1])
+    """
+    return sorted({round(k) for k in np.linspace(0, count - 1, min(count, points)).tolist()})

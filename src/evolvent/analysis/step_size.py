@@ -1,0 +1,136 @@
+"""The largest step with which a method stays stable, and a warning for steps beyond it."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from torch import nn
+
+from evolvent._core.state import State
+from evolvent.analysis.spectrum import Spectrum, spectra
+from evolvent.analysis.stages import stages
+from evolvent.evolution import Evolution
+
+
+class StabilityWarning(UserWarning):
+    """A step size beyond what the method bears."""
+
+
+@dataclass(frozen=True)
+class StepBound:
+    """The largest stable steps of an evolution; infinite where nothing bounds them.
+
+    Attributes:
+        decay: for the modes that decay, nearer to the negative real axis than to the imaginary one.
+        oscillation: for the modes that oscillate; zero for methods such as Euler's, which let undamped ones grow with any step.
+    """
+
+    decay: float
+    oscillation: float
+
+    @property
+    def step(self) -> float:
+        """The largest step that is stable for all modes."""
+        return min(self.decay, self.oscillation)
+
+
+def largest_stable_step(evolution: Evolution, u0: State, *, batched: bool = True) -> StepBound:
+    """The largest stable step for the modes of the right-hand side along the trajectory of the first sample.
+
+    Args:
+        evolution: looked at in evaluation mode; it is left as it was.
+        u0: initial states.
+        batched: whether the first axis counts independent samples.
+
+    >>> import torch
+    >>> from evolvent.dynamics import Dynamics
+    >>> from evolvent.integrators import Euler
+    >>> class Decay(Dynamics):
+    ...     def forward(self, t, u):
+    ...         return -10 * u
+    >>> largest_stable_step(Evolution(Decay(), Euler(), steps=2, step_size=0.1), torch.ones(1, 3)).step
+    0.2
+    """
+    return step_bound(evolution, spectra(evolution, u0, batched=batched))
+
+
+def step_bound(evolution: Evolution, found: Iterable[Spectrum]) -> StepBound:
+    r"""The largest stable step for given spectra, by what the method claims on the two axes.
+
+    From :math:`R` on the negative real axis and :math:`I` on the imaginary one, :math:`h \lambda` is taken to be stable
+    in the disc with diameter :math:`[-R, 0]`, which is exact for Euler's method, and in the triangle with the corners
+    :math:`-R` and :math:`\pm i I`. On the axes this is what the method claims, between them it is cautious. Modes that
+    grow in the equation itself bound no step.
+    """
+    real, imaginary = evolution.integrator.real_stability, evolution.integrator.imaginary_stability
+    values = [value for spectrum in found for value in _modes(spectrum)]
+    noise = 1e-6 * max(map(abs, values), default=0.0)  # what rounding makes of zero
+    values = [value for value in values if abs(value) > noise]
+    decaying = [v for v in values if v.real < 0 and abs(v.imag) <= -v.real]
+    oscillating = [v for v in values if abs(v.imag) > abs(v.real)]
+    return StepBound(
+        decay=min((_decay_bound(v, real, imaginary) for v in decaying), default=math.inf),
+        oscillation=min((_oscillation_bound(v, real, imaginary) for v in oscillating), default=math.inf),
+    )
+
+
+def _decay_bound(mode: complex, real: float | None, imaginary: float | None) -> float:
+    if real is None:
+        return math.inf
+    disc = real * -mode.real / abs(mode) ** 2
+    return max(disc, _oscillation_bound(mode, real, imaginary)) if imaginary else disc
+
+
+def _oscillation_bound(mode: complex, real: float | None, imaginary: float | None) -> float:
+    if not imaginary:
+        return math.inf if imaginary is None else 0.0
+    return 1 / (abs(mode.imag) / imaginary + (max(-mode.real, 0.0) / real if real else 0.0))
+
+
+def _modes(spectrum: Spectrum) -> Sequence[complex]:
+    """The eigenvalues, or where none was found the corners of the field of values, which holds them."""
+    extremes = (complex(spectrum.real_extent[0]), complex(0, spectrum.imaginary_extent))
+    return spectrum.eigenvalues or extremes
+
+
+def check_step_size(model: nn.Module, example: State) -> dict[str, StepBound]:
+    """Warn of every evolution of ``model`` whose step is too large for its method.
+
+    Modes that a method lets grow with any step, such as oscillations under Euler's method, are no cause to warn.
+
+    Args:
+        model: a network, or a bare evolution; in evaluation mode meanwhile.
+        example: what the model takes; the first sample is looked at.
+
+    Returns: the bounds by the evolutions' names.
+
+    Warns:
+        StabilityWarning: a step lies beyond the bound; the message names the largest stable step.
+    """
+    bounds = {}
+    for stage in stages(model, example):
+        bound = bounds[stage.name] = largest_stable_step(stage.evolution, stage.u0)
+        message = step_warning(stage.name, stage.evolution, bound)
+        if message:
+            warnings.warn(message, StabilityWarning, stacklevel=2)
+    return bounds
+
+
+def step_warning(name: str, evolution: Evolution, bound: StepBound) -> str:
+    """What is wrong with the evolution's step, and what to do; empty if nothing is."""
+    h, where = evolution.step_size, f"evolution {name!r}: " if name else ""
+    limit = min(bound.decay, bound.oscillation or math.inf)
+    if not h > limit * (1 + 1e-6):
+        return ""
+    steps = math.ceil(evolution.steps * h / limit - 1e-9)
+    if bound.decay <= limit:
+        other = "let an IMEX method such as ImexEuler() treat the stiff part implicitly, for which no step is too large"
+    else:
+        other = "make the operators smaller"
+    return (
+        f"{where}the step {h:g} of {evolution.integrator} lies beyond the largest stable one, {limit:.3g}. "
+        f"Make {steps} steps or more in place of {evolution.steps} for the same time, or {other}."
+    )

@@ -1,0 +1,175 @@
+"""Gradients with few stored states: the others are computed again."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, Literal, Self
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+from torch.utils.checkpoint import checkpoint
+
+from evolvent._core.errors import ConfigError
+from evolvent._core.state import State, parts
+from evolvent.gradients._contract import STRATEGIES, GradientStrategy, Propagator, whole_number
+from evolvent.gradients.binomial import next_stored, stored_positions
+from evolvent.gradients.replay import Accumulator, Replay, trainable, untouched_statistics
+from evolvent.gradients.undoing import pull_back
+
+
+class Checkpoint(GradientStrategy):
+    r"""Stores some states and computes the steps between them again when gradients travel back; for every method.
+
+    - ``Checkpoint(k)`` stores every :math:`k`-th state; all steps between two of them are kept at a time.
+    - ``Checkpoint("sqrt")`` does so with :math:`k = \lceil\sqrt{steps}\rceil`: memory :math:`O(\sqrt{steps})`, each
+      step is computed once more (Chen et al. 2016).
+    - ``Checkpoint(stored=s)`` holds :math:`s` states and one step at a time and computes as few steps again as that
+      allows: the binomial schedule of Griewank and Walther 2000.
+
+    Random numbers (dropout), mixed precision and running statistics are those of one forward pass.
+
+    Args:
+        every: distance of stored states, or ``"sqrt"``.
+        stored: number of states of the binomial schedule, the first among them; excludes ``every``.
+    """
+
+    name = "checkpoint"
+
+    def __init__(self, every: int | Literal["sqrt"] | None = None, *, stored: int | None = None) -> None:
+        if every is not None and stored is not None:
+            raise ConfigError(f"checkpoint takes every or stored, got both: every={every!r}, stored={stored}.")
+        if isinstance(every, str) and every != "sqrt":
+            raise ConfigError(f"checkpoint stores every so many-th state or 'sqrt', got {every!r}.")
+        for name, number in (("every", every), ("stored", stored)):
+            if isinstance(number, int) and number < 1:
+                raise ConfigError(f"checkpoint: {name} must be at least 1, got {number}.")
+        self.every = "sqrt" if every is None and stored is None else every
+        self.stored = stored
+
+    def propagate(self, evolution: Propagator, u: State) -> State:
+        if self.stored is None:
+            return self._by_segments(evolution, u)
+        start, parameters = parts(u), trainable(evolution)
+        if not (torch.is_grad_enabled() and any(t.requires_grad for t in (*start, *parameters))):
+            return _steps(evolution, 0, evolution.steps, u)
+        end = _Binomial.apply(self.stored, evolution, len(start), *start, *parameters)
+        return end if isinstance(u, tuple) else end[0]  # pyright: ignore[reportReturnType, reportOptionalSubscript]
+
+    def _by_segments(self, evolution: Propagator, u: State) -> State:
+        length = self.every if isinstance(self.every, int) else math.ceil(math.sqrt(evolution.steps))
+
+        def contexts() -> tuple[AbstractContextManager[Any], AbstractContextManager[Any]]:
+            return nullcontext(), untouched_statistics(list(evolution.modules()))
+
+        for j in range(0, evolution.steps, length):
+            segment = _segment(evolution, j, min(j + length, evolution.steps))
+            u = checkpoint(segment, u, use_reentrant=False, context_fn=contexts)  # pyright: ignore[reportAssignmentType]
+        return u
+
+    @classmethod
+    def from_text(cls, *options: str) -> Self:
+        match options:
+            case ():
+                return cls()
+            case ("sqrt",):
+                return cls("sqrt")
+            case ("binomial", stored):
+                return cls(stored=whole_number(stored, "the number of stored states"))
+            case (every,) if every.isdecimal():
+                return cls(whole_number(every, "the distance of stored states"))
+        raise ConfigError(
+            f"checkpoint is written 'checkpoint:4', 'checkpoint:sqrt' or 'checkpoint:binomial:5', "
+            f"got {':'.join((cls.name, *options))!r}."
+        )
+
+    @property
+    def text(self) -> str:
+        return f"{self.name}:{self.every}" if self.stored is None else f"{self.name}:binomial:{self.stored}"
+
+    def __repr__(self) -> str:
+        return f"Checkpoint({self.every!r})" if self.stored is None else f"Checkpoint(stored={self.stored})"
+
+
+STRATEGIES.add(Checkpoint.name, Checkpoint)
+
+
+def _steps(evolution: Propagator, begin: int, end: int, u: State) -> State:
+    for j in range(begin, end):
+        u = evolution.step(j, u)
+    return u
+
+
+def _segment(evolution: Propagator, begin: int, end: int) -> Callable[[State], State]:
+    return lambda u: _steps(evolution, begin, end, u)
+
+
+class _Binomial(torch.autograd.Function):
+    """All steps of an evolution as one function of the first state's parts and the parameters."""
+
+    @staticmethod
+    def forward(ctx: Any, stored: int, evolution: Propagator, count: int, *tensors: Tensor) -> Any:
+        state, parameters = tensors[:count], tensors[count:]
+        ctx.replay, ctx.positions = Replay(evolution.modules(), state), stored_positions(evolution.steps, stored)
+        ctx.evolution, ctx.parameters, ctx.stored, ctx.count = evolution, parameters, stored, count
+        kept = []
+        with ctx.replay.first():
+            for j in range(evolution.steps):
+                kept += state if j in ctx.positions else ()
+                ctx.replay.mark()
+                state = _one(evolution, j, state)
+        ctx.save_for_backward(*kept)
+        return state
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *cotangents: Tensor) -> tuple[Any, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
+        saved, count = list(ctx.saved_tensors), ctx.count
+        walk = _Walk(ctx.evolution, ctx.replay, cotangents, Accumulator(ctx.parameters))
+        end = ctx.evolution.steps
+        with ctx.replay.again():
+            for i, begin in reversed(list(enumerate(ctx.positions))):
+                state = tuple(saved[i * count : (i + 1) * count])
+                walk.reverse(begin, end, state, ctx.stored - i)
+                end = begin
+        return None, None, None, *walk.cotangents, *walk.sums.gradients()
+
+
+class _Walk:
+    """Cotangents on their way back through steps whose states are computed from the stored ones."""
+
+    def __init__(
+        self, evolution: Propagator, replay: Replay, cotangents: tuple[Tensor, ...], sums: Accumulator
+    ) -> None:
+        self.evolution, self.replay, self.cotangents, self.sums = evolution, replay, cotangents, sums
+
+    def reverse(self, begin: int, end: int, state: tuple[Tensor, ...], stored: int) -> None:
+        """Go back from ``end`` to ``begin``, where ``state`` is stored, with room for ``stored - 1`` more."""
+        while end - begin > 1:
+            middle = begin + next_stored(end - begin, stored) if stored > 1 else end - 1
+            self.reverse(middle, end, self._advance(begin, middle, state), max(stored - 1, 1))
+            end = middle
+        self._differentiate(begin, state)
+
+    def _advance(self, begin: int, end: int, state: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        with torch.no_grad():
+            for j in range(begin, end):
+                self.replay.rewind(j)
+                state = _one(self.evolution, j, state)
+        return state
+
+    def _differentiate(self, j: int, state: tuple[Tensor, ...]) -> None:
+        with torch.enable_grad():
+            arguments = [part.detach().requires_grad_() for part in state]
+            self.replay.rewind(j)
+            results = _one(self.evolution, j, tuple(arguments))
+            found = pull_back(results, arguments, self.cotangents, self.sums)
+        self.cotangents = tuple(torch.zeros_like(u) if a is None else a for u, a in zip(arguments, found, strict=True))
+
+
+def _one(evolution: Propagator, j: int, state: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    """One step on a tuple of parts, whatever the evolution's state is."""
+    lone = len(state) == 1
+    return parts(evolution.step(j, state[0] if lone else state))
