@@ -239,5 +239,5 @@ def _check_fit(dynamics: nn.Module, integrator: Integrator[Any]) -> None:
         if not isinstance(f, integrator.acts_on):
             raise ConfigError(
                 f"{integrator} acts on {integrator.acts_on.__name__}, but {type(f).__name__} is none. "
-                "Use Euler(), or dynamics in two parts such as Hamiltonian."
+                "`evolvent.integrators` has methods for every kind of dynamics, and Euler() takes all."
             )

@@ -47,7 +47,10 @@ def test_two_processes_have_the_gradient_of_one(tmp_path, text):
     env = {**kept, "OMP_NUM_THREADS": "1"}
     runs = [
         subprocess.Popen(
-            [sys.executable, str(script), str(rank), port, text, str(target)], env=env, stderr=subprocess.PIPE, text=True
+            [sys.executable, str(script), str(rank), port, text, str(target)],
+            env=env,
+            stderr=subprocess.PIPE,
+            text=True,
         )
         for rank in range(2)
     ]

@@ -44,7 +44,7 @@ def test_only_the_given_interval_is_asked():
 
 
 def test_tuple_states(dtype):
-    f = Hamiltonian(2).to(dtype)
+    f = Hamiltonian(2, activation="tanh").to(dtype)
     u = tuple(torch.randn(2, 1, 2, 4, 4, dtype=dtype))
     tight = Dopri5(1e-12, 1e-12) if dtype == torch.float64 else Dopri5(1e-6, 1e-6)
     found = Evolution(f, tight, steps=1, step_size=0.1)(u)

@@ -10,7 +10,7 @@ from evolvent.networks import ImageNetwork, model_entry
 from evolvent.testing import check_compiles, check_network
 
 # For families that do not take images of the default size; all others get two 3x32x32 images.
-INPUTS: dict[str, torch.Tensor] = {}
+INPUTS = {"odenet": torch.randn(2, 1, 28, 28), "rknet": torch.randn(2, 1, 28, 28)}
 SMALL = {"channels": (4, 8), "blocks": 2}
 IMAGE_FAMILIES = ("hamiltonian", "resnet", "preresnet")
 

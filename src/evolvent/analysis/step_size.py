@@ -25,7 +25,8 @@ class StepBound:
 
     Attributes:
         decay: for the modes that decay, nearer to the negative real axis than to the imaginary one.
-        oscillation: for the modes that oscillate; zero for methods such as Euler's, which let undamped ones grow with any step.
+        oscillation: for the modes that oscillate; zero for methods such as Euler's, which let undamped ones grow
+            with any step.
     """
 
     decay: float

@@ -121,11 +121,12 @@ class _Binomial(torch.autograd.Function):
                 ctx.replay.mark()
                 state = _one(evolution, j, state)
         ctx.save_for_backward(*kept)
+        ctx.set_materialize_grads(False)
         return state
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, *cotangents: Tensor) -> tuple[Any, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
+    def backward(ctx: Any, *cotangents: Tensor | None) -> tuple[Any, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
         saved, count = list(ctx.saved_tensors), ctx.count
         walk = _Walk(ctx.evolution, ctx.replay, cotangents, Accumulator(ctx.parameters))
         end = ctx.evolution.steps
@@ -141,7 +142,7 @@ class _Walk:
     """Cotangents on their way back through steps whose states are computed from the stored ones."""
 
     def __init__(
-        self, evolution: Propagator, replay: Replay, cotangents: tuple[Tensor, ...], sums: Accumulator
+        self, evolution: Propagator, replay: Replay, cotangents: tuple[Tensor | None, ...], sums: Accumulator
     ) -> None:
         self.evolution, self.replay, self.cotangents, self.sums = evolution, replay, cotangents, sums
 
@@ -165,8 +166,7 @@ class _Walk:
             arguments = [part.detach().requires_grad_() for part in state]
             self.replay.rewind(j)
             results = _one(self.evolution, j, tuple(arguments))
-            found = pull_back(results, arguments, self.cotangents, self.sums)
-        self.cotangents = tuple(torch.zeros_like(u) if a is None else a for u, a in zip(arguments, found, strict=True))
+            self.cotangents = pull_back(results, arguments, self.cotangents, self.sums)
 
 
 def _one(evolution: Propagator, j: int, state: tuple[Tensor, ...]) -> tuple[Tensor, ...]:

@@ -93,11 +93,12 @@ class _Reversed(torch.autograd.Function):
         ctx.save_for_backward(*end, *(part for state in anchors for part in state), *first)
         ctx.strategy, ctx.evolution, ctx.replay = strategy, evolution, replay
         ctx.count, ctx.parameters = count, parameters
+        ctx.set_materialize_grads(False)
         return end
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, *cotangents: Tensor) -> tuple[Any, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
+    def backward(ctx: Any, *cotangents: Tensor | None) -> tuple[Any, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
         saved, count = ctx.saved_tensors, ctx.count
         states = [saved[i : i + count] for i in range(0, len(saved), count)]
         sums = Accumulator(ctx.parameters)

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from evolvent.dynamics import Hamiltonian, SymmetricLayer
 from evolvent.gradients._contract import Propagator
 from evolvent.gradients.replay import Replay
-from evolvent.gradients.undoing import Undoing
+from evolvent.gradients.undoing import Undoing, add
 from evolvent.integrators import Verlet
 from evolvent.operators import Convolution
 
@@ -41,10 +41,13 @@ class SymmetricUndoing(Undoing):
         assert isinstance(layer, SymmetricLayer)
         assert isinstance(layer.operator, Convolution)
         u, a = self.state[source], self.cotangents[target]
+        if a is None:  # the loss does not depend on this last change
+            super()._undo_one(j, i)
+            return
         v = layer.inner(u).relu_()
         self.state[target] = torch.sub(self.state[target], layer.operator.adjoint(v), alpha=factor)
         w = torch.ops.aten.threshold_backward(layer.operator(a), v, 0)
-        self.cotangents[source] = torch.add(self.cotangents[source], layer.operator.adjoint(w), alpha=factor)
+        self.cotangents[source] = add(self.cotangents[source], layer.operator.adjoint(w), factor)
         weight = layer.operator.weight
         if weight.requires_grad:
             both = _correlation(w, u, weight).add_(_correlation(v, a, weight))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -11,6 +11,9 @@ from torch import Tensor
 from evolvent.gradients._contract import Propagator
 from evolvent.gradients.replay import Accumulator, Replay
 from evolvent.integrators import Coupling, ReversibleIntegrator
+
+
+T = TypeVar("T")
 
 
 def couplings_at(evolution: Propagator, j: int) -> list[Coupling]:
@@ -42,7 +45,7 @@ class Undoing:
 
     Args:
         evolution: whose steps are undone.
-        state, cotangents: at the end of them.
+        state, cotangents: at the end of them; a cotangent is None where the loss does not depend on the part.
         sums: where gradients of parameters are collected.
         replay: what the steps depended on.
     """
@@ -51,7 +54,7 @@ class Undoing:
         self,
         evolution: Propagator,
         state: Sequence[Tensor],
-        cotangents: Sequence[Tensor],
+        cotangents: Sequence[Tensor | None],
         sums: Accumulator,
         replay: Replay,
     ) -> None:
@@ -73,35 +76,42 @@ class Undoing:
             self._undo_one(j, i)
 
     def _undo_one(self, j: int, i: int) -> None:
+        cotangents = self.cotangents
         with torch.enable_grad():
             # made anew: parameters that depend on time have a graph that can be used but once
             coupling = couplings_at(self.evolution, j)[i]
             target, source, sign, g = coupling
             u = self.state[source].detach().requires_grad_()
             change = g(u)
-            [from_u] = pull_back([change], [u], [self.cotangents[target]], self.sums)
+            [from_u] = pull_back([change], [u], [cotangents[target]], self.sums)
         undo_coupling(self.state, coupling, change.detach())
-        if from_u is not None:
-            self.cotangents[source] = self.cotangents[source] + from_u
-        if sign < 0:
-            self.cotangents[target] = -self.cotangents[target]
+        cotangents[source] = add(cotangents[source], from_u)
+        a = cotangents[target]
+        cotangents[target] = -a if sign < 0 and a is not None else a
 
-    def _renamed(self, values: list[Tensor]) -> list[Tensor]:
+    def _renamed(self, values: list[T]) -> list[T]:
         before = dict(zip(self.arrangement, values, strict=True))
         return [before[k] for k in range(len(before))]
 
 
+def add(a: Tensor | None, b: Tensor | None, factor: float = 1.0) -> Tensor | None:
+    """:math:`a + factor b`, where None is zero."""
+    if b is None:
+        return a
+    return factor * b if a is None else torch.add(a, b, alpha=factor)
+
+
 def pull_back(
-    results: Sequence[Tensor], arguments: Sequence[Tensor], cotangents: Sequence[Tensor], sums: Accumulator
+    results: Sequence[Tensor], arguments: Sequence[Tensor], cotangents: Sequence[Tensor | None], sums: Accumulator
 ) -> tuple[Tensor | None, ...]:
     """Cotangents of ``arguments`` from those of ``results``; gradients of the parameters in between go to ``sums``."""
-    wanted = [(r, c) for r, c in zip(results, cotangents, strict=True) if r.requires_grad]
+    given = zip(results, cotangents, strict=True)
+    wanted = [(r, c.to(r.dtype)) for r, c in given if r.requires_grad and c is not None]
     if not wanted:
         return (None,) * len(arguments)
-    results, cotangents = zip(*wanted, strict=True)
-    cotangents = [c.to(r.dtype) for r, c in zip(results, cotangents, strict=True)]
-    used = parameters_behind(results, sums.known)
-    found = torch.autograd.grad(results, [*arguments, *used], cotangents, allow_unused=True)
+    used = parameters_behind([r for r, _ in wanted], sums.known)
+    outputs, weights = zip(*wanted, strict=True)
+    found = torch.autograd.grad(outputs, [*arguments, *used], weights, allow_unused=True)
     sums.add(used, found[len(arguments) :])
     return found[: len(arguments)]
 

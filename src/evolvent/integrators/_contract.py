@@ -22,6 +22,7 @@ class Integrator(ABC, Generic[F]):
     Attributes:
         order: the error over a fixed time falls like :math:`h^{order}`.
         reversible: whether a step can be undone exactly (up to rounding) from its result.
+        adaptive: whether inner steps depend on the values, which no tracer can follow.
         acts_on: the kind of dynamics the method needs.
         real_stability: the largest :math:`h \lambda` with which the steps of :math:`u' = -\lambda u` stay bounded.
         imaginary_stability: the largest :math:`h \omega` with which those of an oscillation :math:`u'' = -\omega^2 u`
@@ -31,6 +32,7 @@ class Integrator(ABC, Generic[F]):
 
     order: ClassVar[int]
     reversible: ClassVar[bool] = False
+    adaptive: ClassVar[bool] = False
     acts_on: ClassVar[type[Dynamics]] = Dynamics
     real_stability: ClassVar[float | None] = None
     imaginary_stability: ClassVar[float | None] = None

@@ -11,7 +11,10 @@ def join(u: State, past: State) -> State:
 
 
 def split(state: State) -> tuple[State, State]:
-    """Undoes :func:`join`; two tensors are the history of a tensor, more of them that of a tuple."""
+    """Undoes :func:`join`; two tensors are the history of a tensor, more of them that of a tuple.
+
+    A tuple of one tensor is thus taken for the tensor.
+    """
     tensors = parts(state)
     half = len(tensors) // 2
     return (tensors[0], tensors[1]) if half == 1 else (tensors[:half], tensors[half:])

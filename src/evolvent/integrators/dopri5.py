@@ -27,6 +27,7 @@ class Dopri5(Integrator[Dynamics]):
     """
 
     order = 5
+    adaptive = True
 
     def __init__(self, rtol: float = 1e-6, atol: float = 1e-6, max_steps: int = 10_000) -> None:
         if not (rtol >= 0 and atol >= 0 and rtol + atol > 0):

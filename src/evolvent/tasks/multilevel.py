@@ -168,7 +168,7 @@ def _prolonged(
     twin = copy.deepcopy(model)
     with torch.no_grad():
         for name, p in twin.named_parameters():
-            p.copy_(values[name]) if name in values else p.zero_()
+            p.copy_(values.get(name, torch.zeros_like(p)))
     finer = refine_evolutions(twin, interpolation, knots)
     return {name: p.detach().clone() for name, p in finer.named_parameters()}
 

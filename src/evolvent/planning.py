@@ -1,0 +1,233 @@
+"""Which gradient strategy to train with: what each would cost in memory and time, and the fastest that fits."""
+
+from __future__ import annotations
+
+import copy
+import math
+import re
+import statistics
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.graph import saved_tensors_hooks
+
+from evolvent._core.errors import ConfigError
+from evolvent.evolution import evolutions, set_gradient
+from evolvent.gradients import Backprop, Checkpoint, GradientStrategy, Reversible
+
+_PROBE = 2  # images in a dry run; batch normalisation needs two
+_UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a strategy would cost.
+
+    Attributes:
+        strategy: the strategy.
+        memory: activation memory at its peak, in bytes, for the whole batch.
+        seconds: time of one forward and backward pass over the whole batch.
+    """
+
+    strategy: GradientStrategy
+    memory: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The costs of all strategies that a model takes, fastest first, and the one that was picked.
+
+    Attributes:
+        batch_size: that the costs are for.
+        memory: the bytes that may be used.
+        costs: of all strategies.
+        chosen: the fastest that fits.
+    """
+
+    batch_size: int
+    memory: int
+    costs: tuple[Cost, ...]
+    chosen: Cost
+
+    def apply(self, model: nn.Module) -> None:
+        """Let all evolutions of ``model`` use the chosen strategy."""
+        set_gradient(model, self.chosen.strategy)
+
+    def __str__(self) -> str:
+        least = min(cost.seconds for cost in self.costs)
+        rows = [
+            f"{'*' if cost is self.chosen else ' '} {cost.strategy.text:<22}{in_words(cost.memory):>12}"
+            f"{cost.seconds * 1e3:>11.0f} ms{cost.seconds / least:>7.2f} x"
+            for cost in self.costs
+        ]
+        head = f"  {'strategy':<22}{'activations':>12}{'time':>14}{'ratio':>9}"
+        foot = f"* fastest within {in_words(self.memory)}, for a batch of {self.batch_size}; estimated from a dry run"
+        return "\n".join([head, *rows, foot])
+
+
+def plan(
+    model: nn.Module,
+    input_shape: Sequence[int],
+    memory: str | int = "2GiB",
+    *,
+    strategies: Sequence[GradientStrategy] | None = None,
+    rounds: int = 3,
+) -> Plan:
+    """Measure what each gradient strategy would cost and pick the fastest that fits.
+
+    A dry run with two images, on a copy of the model, is scaled to the batch: memory and time are taken as
+    proportional to it. Memory is that of activations at its peak; weights, gradients, optimiser and the workspace of
+    convolutions come on top.
+
+    Args:
+        model: a network with evolutions; neither it nor the random numbers are touched.
+        input_shape: (B, C, H, W) of a training batch.
+        memory: what activations may use: bytes, or a text such as ``"2GiB"`` or ``"500 MB"``.
+        strategies: those to consider; all exact ones that the model's methods take unless given.
+        rounds: timed passes per strategy; the fastest counts.
+
+    Raises:
+        ConfigError: if none fits; says the least that is needed.
+
+    >>> import evolvent as ev
+    >>> model = ev.create_model("hamiltonian", channels=(8,), blocks=8, image_size=8)
+    >>> ev.plan(model, (32, 3, 8, 8), memory="10GiB").chosen.memory < 2**30
+    True
+    """
+    allowed = read_bytes(memory)
+    batch, *shape = input_shape
+    x = torch.zeros(_PROBE, *shape).normal_(generator=torch.Generator().manual_seed(0))
+    with torch.random.fork_rng(devices=[]):
+        twin = copy.deepcopy(model).train()
+        x = x.to(next(model.parameters()))
+        candidates = strategies if strategies is not None else _candidates(twin)
+        costs = [_scaled(cost, batch / _PROBE) for cost in _measure(twin, x, candidates, rounds)]
+    costs.sort(key=lambda cost: cost.seconds)
+    fitting = [cost for cost in costs if cost.memory <= allowed]
+    if not fitting:
+        least = min(costs, key=lambda cost: cost.memory)
+        raise ConfigError(
+            f"no gradient strategy fits {in_words(allowed)} for a batch of {batch}; the least is "
+            f"{in_words(least.memory)}, by {least.strategy.text!r}. Allow more memory or take smaller batches."
+        )
+    return Plan(batch, allowed, tuple(costs), fitting[0])
+
+
+def read_bytes(text: str | int) -> int:
+    """A number of bytes, from a text such as ``"2GiB"`` or ``"500 MB"``.
+
+    >>> read_bytes("1.5KiB")
+    1536
+    """
+    if isinstance(text, int):
+        return text
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", text)
+    if found is None or found[2].upper() not in _UNITS:
+        raise ConfigError(f"memory is a number of bytes or a text such as '2GiB' or '500MB', got {text!r}.")
+    return int(float(found[1]) * _UNITS[found[2].upper()])
+
+
+def in_words(size: int) -> str:
+    """Bytes in the unit that suits them.
+
+    >>> in_words(3 * 2**20)
+    '3.0 MiB'
+    """
+    for unit in ("B", "KiB", "MiB"):
+        if size < 1024:
+            return f"{size:.0f} B" if unit == "B" else f"{size:.1f} {unit}"
+        size = size / 1024  # pyright: ignore[reportAssignmentType]
+    return f"{size:.1f} GiB"
+
+
+def _candidates(model: nn.Module) -> list[GradientStrategy]:
+    """Exact strategies that every evolution of the model takes."""
+    found = [evolution for _, evolution in evolutions(model)]
+    if not found:
+        raise ConfigError("the model has no evolutions, so there is no gradient strategy to choose.")
+    offered = [Backprop(), Checkpoint("sqrt"), Checkpoint(stored=_few(found)), Reversible()]
+    return [strategy for strategy in offered if all(_takes(strategy, evolution) for evolution in found)]
+
+
+def _few(found: Sequence[nn.Module]) -> int:
+    """So few stored states that two repetitions of most steps suffice for the longest evolution."""
+    longest = max(getattr(evolution, "steps", 1) for evolution in found)
+    return max(2, math.ceil(math.log2(longest + 1)))
+
+
+def _takes(strategy: GradientStrategy, evolution: nn.Module) -> bool:
+    try:
+        strategy.check_method(evolution.integrator)  # pyright: ignore[reportArgumentType]
+    except ConfigError:
+        return False
+    return True
+
+
+def _measure(model: nn.Module, x: Tensor, strategies: Sequence[GradientStrategy], rounds: int) -> list[Cost]:
+    memories, times = [], [[] for _ in strategies]
+    for strategy in strategies:
+        set_gradient(model, strategy)
+        memories.append(peak_bytes(model, x))
+    for _ in range(rounds):  # interleaved, so that a busy moment does not fall on one strategy alone
+        for strategy, seconds in zip(strategies, times, strict=True):
+            set_gradient(model, strategy)
+            begin = time.perf_counter()
+            _pass(model, x)
+            seconds.append(time.perf_counter() - begin)
+    best = [min(seconds) if rounds < 5 else statistics.median(seconds) for seconds in times]
+    return [Cost(*row) for row in zip(strategies, memories, best, strict=True)]
+
+
+def peak_bytes(model: nn.Module, x: Tensor) -> int:
+    """The most bytes that autograd keeps at a time during a forward and backward pass, parameters apart.
+
+    Counted by hooks on what is saved and on what is let go, also inside strategies that compute again.
+    """
+    tally = _Tally({t.untyped_storage().data_ptr() for t in (*model.parameters(), *model.buffers())})
+    with saved_tensors_hooks(tally.keep, lambda kept: kept.tensor):
+        _pass(model, x)
+    return tally.peak
+
+
+class _Kept:
+    """A saved tensor that tells its tally when the graph lets it go."""
+
+    def __init__(self, tensor: Tensor, tally: _Tally) -> None:
+        self.tensor, self.tally = tensor, tally
+        storage = tensor.untyped_storage()
+        self.key, self.size = storage.data_ptr(), storage.nbytes()
+        tally.change(self.key, self.size, 1)
+
+    def __del__(self) -> None:
+        self.tally.change(self.key, self.size, -1)
+
+
+class _Tally:
+    """Bytes kept at present and at most, each storage counted once."""
+
+    def __init__(self, owned: set[int]) -> None:
+        self.owned, self.holders, self.now, self.peak = owned, {}, 0, 0
+
+    def keep(self, tensor: Tensor) -> _Kept:
+        return _Kept(tensor, self)
+
+    def change(self, key: int, size: int, holders: int) -> None:
+        if key in self.owned:
+            return
+        before = self.holders.get(key, 0)
+        self.holders[key] = before + holders
+        self.now += size if before == 0 else -size if before + holders == 0 else 0
+        self.peak = max(self.peak, self.now)
+
+
+def _pass(model: nn.Module, x: Tensor) -> None:
+    model.zero_grad(set_to_none=True)
+    model(x).square().mean().backward()
+
+
+def _scaled(cost: Cost, factor: float) -> Cost:
+    return Cost(cost.strategy, round(cost.memory * factor), cost.seconds * factor)

@@ -1,0 +1,301 @@
+"""Refinement of evolutions and networks, and training over several levels."""
+
+import copy
+import itertools
+
+import lightning.pytorch as pl
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+from torch.testing import assert_close
+
+import evolvent as ev
+from evolvent import Evolution, evolutions
+from evolvent.dynamics import Hamiltonian, Residual, time_varying
+from evolvent.errors import ConfigError
+from evolvent.evolution import refine_evolutions
+from evolvent.experiments.checkpoints import AtomicCheckpointIO
+from evolvent.integrators import Euler, LinearMultistep, Verlet
+from evolvent.tasks.multilevel import MultilevelSchedule, MultilevelTraining, carry_state, refine
+from evolvent.tasks.optimizers import OptimizerConfig, make_optimizer
+
+
+def smooth_list(steps: int, end: float = 1.0) -> Evolution:
+    """Weights that are samples of a smooth function of time at the middle of steps."""
+    torch.manual_seed(1)
+    base, slope = torch.randn(2, 2, 2, 2, 3, 3, dtype=torch.float64) / 3
+    flow = Evolution(
+        [Hamiltonian(2, activation="tanh") for _ in range(steps)], Verlet(), step_size=end / steps
+    ).double()
+    with torch.no_grad():
+        for j, f in enumerate(flow.dynamics):
+            t = (j + 0.5) / steps
+            for i, layer in enumerate((f.layer1, f.layer2)):
+                layer.operator.weight.copy_(base[i] + (2 * t).__pow__(2) * slope[i])
+    return flow
+
+
+MADE = {
+    "list": lambda: smooth_list(4),
+    "shared": lambda: Evolution(Hamiltonian(2, activation="tanh"), Verlet(), steps=4, step_size=0.25).double(),
+    "time-varying": lambda: Evolution(
+        time_varying([Hamiltonian(2, activation="tanh") for _ in range(3)], end_time=1.0), Verlet(), 4, 0.25
+    ).double(),
+}
+
+
+@pytest.mark.parametrize("options", [{}, {"interpolation": "linear", "knots": "doubled"}], ids=["default", "other"])
+@pytest.mark.parametrize("made", MADE.values(), ids=MADE)
+def test_twice_the_steps_of_half_the_size_and_a_new_object(made, options):
+    flow = made()
+    before = copy.deepcopy(flow.state_dict())
+    fine = flow.refine(**options)
+    assert (fine.steps, fine.step_size) == (8, 0.125)
+    assert fine.steps * fine.step_size == flow.steps * flow.step_size
+    assert not {id(p) for p in fine.parameters()} & {id(p) for p in flow.parameters()}
+    assert all(torch.equal(value, before[name]) for name, value in flow.state_dict().items())
+    assert (fine.gradient, fine.integrator) == (flow.gradient, flow.integrator)
+    assert not flow.eval().refine().training
+
+
+@pytest.mark.parametrize("made", MADE.values(), ids=MADE)
+def test_refinements_converge_to_the_equation_with_first_order(made):
+    """The equation is fixed by the first level; differences halve with h, so the limit is at distance O(h)."""
+    u0 = torch.randn(2, 4, 6, 6, dtype=torch.float64)
+    flow, values = made(), []
+    for _ in range(7):
+        values.append(flow(u0).detach())
+        flow = flow.refine()
+    jumps = [(b - a).norm().item() for a, b in itertools.pairwise(values)]
+    rates = [a / b for a, b in itertools.pairwise(jumps)]
+    assert rates[-1] == pytest.approx(2, abs=0.2)
+    limit = 2 * values[-1] - values[-2]
+    errors = [(v - limit).norm().item() for v in values]
+    assert errors[0] / errors[4] == pytest.approx(16, rel=0.5)
+    assert jumps[0] < 2 * errors[0]
+
+
+@pytest.mark.parametrize("interpolation", ["constant", "linear"])
+def test_the_jump_of_one_refinement_is_of_first_order_in_h(interpolation):
+    u0 = torch.randn(2, 4, 6, 6, dtype=torch.float64)
+    jumps = [(f(u0) - f.refine(interpolation)(u0)).norm().item() for f in map(smooth_list, (8, 16, 32))]
+    assert [a / b for a, b in itertools.pairwise(jumps)] == pytest.approx([2, 2], abs=0.4)
+
+
+def test_linear_interpolation_is_second_order_in_the_weights():
+    def off(steps: int) -> float:
+        coarse, exact = smooth_list(steps).refine("linear"), smooth_list(2 * steps)
+        pairs = zip(list(coarse.dynamics)[1:-1], list(exact.dynamics)[1:-1], strict=True)
+        return max((a.layer1.operator.weight - b.layer1.operator.weight).abs().max().item() for a, b in pairs)
+
+    assert off(8) / off(16) == pytest.approx(4, rel=0.05)
+    ends = smooth_list(4), smooth_list(4).refine("linear")
+    assert_close(ends[1].dynamics[0].layer1.operator.weight, ends[0].dynamics[0].layer1.operator.weight)
+
+
+def test_statistics_are_copied_from_the_step():
+    flow = Evolution([Residual(2), Residual(2)], Euler(), step_size=0.5)
+    flow(torch.randn(4, 2, 5, 5))
+    fine = flow.refine("linear")
+    for j, f in enumerate(fine.dynamics):
+        assert torch.equal(f.norm1.running_mean, flow.dynamics[j // 2].norm1.running_mean)
+
+
+def test_methods_with_parameters_of_their_steps_are_refused():
+    flow = Evolution(Residual(2), LinearMultistep(2), steps=2)
+    with pytest.raises(ConfigError, match="cannot be refined"):
+        flow.refine()
+
+
+def test_any_module_with_evolutions_is_refined():
+    model = nn.Sequential(nn.Conv2d(1, 4, 1), smooth_list(2).float(), nn.Sequential(smooth_list(3).float()))
+    fine = refine(model)
+    assert [e.steps for _, e in evolutions(fine)] == [4, 6]
+    assert [e.steps for _, e in evolutions(model)] == [2, 3]
+    assert refine_evolutions(smooth_list(2)).steps == 4
+    with pytest.raises(ConfigError, match="contains no Evolution"):
+        refine(nn.Linear(2, 2))
+
+
+@pytest.mark.parametrize("blocks", [2, (1, 3)])
+def test_a_refined_network_can_be_saved_and_loaded(tmp_path, blocks):
+    model = ev.create_model("hamiltonian", in_channels=1, image_size=8, channels=(4, 8), blocks=blocks, step_size=0.3)
+    fine = refine(refine(model))
+    assert fine.spec.options["step_size"] == 0.075
+    assert fine.spec.options["blocks"] == (8 if blocks == 2 else (4, 12))
+    assert model.spec.options["step_size"] == 0.3
+    ev.save(fine, tmp_path / "model")
+    x = torch.randn(2, 1, 8, 8)
+    assert torch.equal(ev.load(tmp_path / "model")(x), fine.eval()(x))
+
+
+def test_a_member_of_a_family_refines_from_its_own_options():
+    assert refine(ev.create_model("hamiltonian74")).spec == ev.networks.ModelSpec(
+        "hamiltonian74", {"blocks": 12, "step_size": 0.05}
+    )
+
+
+def test_networks_with_transition_blocks_are_refused():
+    state = torch.get_rng_state()
+    with pytest.raises(ConfigError, match=r"resnet cannot be refined.*4 \+ 3 steps.*4 \+ 2"):
+        refine(ev.create_model("resnet", channels=(4, 8), blocks=2))
+    one_unit = ev.create_model("preresnet", channels=(4,), blocks=2)
+    assert [e.steps for _, e in evolutions(refine(one_unit))] == [4]
+    torch.set_rng_state(state)
+    refine(smooth_list(2))
+
+
+def test_schedule_counts_epochs():
+    plan = MultilevelSchedule((1, 2, 1))
+    assert (plan.levels, plan.total) == (3, 4)
+    assert [plan.level(e) for e in range(6)] == [0, 1, 1, 2, 2, 2]
+    assert [plan.refines(e) for e in range(5)] == [False, True, False, True, False]
+    with pytest.raises(ConfigError, match="at least one epoch"):
+        MultilevelSchedule((2, 0))
+    with pytest.raises(ConfigError, match="at least one epoch"):
+        MultilevelSchedule(())
+
+
+def problem() -> tuple[nn.Module, torch.Tensor, torch.Tensor]:
+    torch.manual_seed(0)
+    model = ev.create_model(
+        "hamiltonian", num_classes=3, in_channels=1, image_size=8, channels=(4, 8), blocks=2, step_size=0.2
+    ).double()
+    x = torch.randn(48, 1, 8, 8, dtype=torch.float64)
+    return model, x, (x[:, 0, :4].mean((1, 2)) * 4).add(1.5).clamp(0, 2).long()
+
+
+@pytest.mark.parametrize("carry", [True, False], ids=["carried", "reset"])
+@pytest.mark.parametrize(
+    "config", [OptimizerConfig(lr=0.02), OptimizerConfig(name="adam", lr=0.003)], ids=["sgd", "adam"]
+)
+def test_loss_goes_on_falling_over_the_levels(config, carry):
+    model, x, y = problem()
+    optimizer, plan, losses, jumps = make_optimizer(model, config), MultilevelSchedule((8, 8, 8)), [], []
+    for epoch in range(plan.total):
+        if plan.refines(epoch):
+            old, before = model, F.cross_entropy(model(x), y).item()
+            model = refine(old)
+            jumps.append(abs(F.cross_entropy(model(x), y).item() - before))
+            new_optimizer = make_optimizer(model, config)
+            if carry:
+                carry_state(old, optimizer, model, new_optimizer)
+            optimizer = new_optimizer
+        loss = F.cross_entropy(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    assert [e.steps for _, e in evolutions(model)] == [8, 8]
+    assert losses[7] < losses[0]
+    assert losses[15] < losses[8]
+    assert losses[-1] < losses[16] < losses[0]
+    assert max(jumps) < 0.1 * losses[0]
+    assert jumps[1] < 0.8 * jumps[0]
+
+
+def test_carried_momentum_is_that_of_the_refined_gradient():
+    """For a list, gradients of both halves of a step add up to the step's, up to O(h)."""
+    model, x, y = problem()
+    fine = refine(model)
+    optimizers = [make_optimizer(m, OptimizerConfig(lr=1e-9)) for m in (model, fine)]
+    for m, optimizer in zip((model, fine), optimizers, strict=True):
+        F.cross_entropy(m(x), y).backward()
+        optimizer.step()
+    carried = make_optimizer(fine, OptimizerConfig(lr=1e-9))
+    carry_state(model, optimizers[0], fine, carried)
+    own = torch.cat([optimizers[1].state[p]["momentum_buffer"].flatten() for p in fine.parameters()])
+    got = torch.cat([carried.state[p]["momentum_buffer"].flatten() for p in fine.parameters()])
+    assert F.cosine_similarity(own, got, dim=0) > 0.97
+    assert got.norm() / own.norm() == pytest.approx(1, abs=0.1)
+
+
+def test_adam_moments_and_counters_are_carried():
+    flow = Evolution([nn_decay(), nn_decay()], Euler(), step_size=0.5)
+    optimizer = torch.optim.Adam(flow.parameters())
+    flow(torch.ones(1, 2, 3, 3)).sum().backward()
+    optimizer.step()
+    fine = refine(flow)
+    carried = torch.optim.Adam(fine.parameters())
+    carry_state(flow, optimizer, fine, carried)
+    old, new = ([o.state[p] for p in e.parameters()] for o, e in ((optimizer, flow), (carried, fine)))
+    half = len(old) // 2
+    for j, state in enumerate(new):
+        parent = old[(j // half) // 2 * half + j % half]
+        assert state["step"] == 1
+        assert_close(state["exp_avg"], 0.5 * parent["exp_avg"])
+        assert_close(state["exp_avg_sq"], 0.25 * parent["exp_avg_sq"])
+    shared = Evolution(nn_decay(), Euler(), steps=2)
+    assert not carry_nothing(shared)
+
+
+def nn_decay() -> Residual:
+    return Residual(2)
+
+
+def carry_nothing(flow: Evolution) -> dict:
+    """An optimiser that has not stepped has nothing to carry."""
+    fine = refine(flow)
+    optimizer = torch.optim.Adam(fine.parameters())
+    carry_state(flow, torch.optim.Adam(flow.parameters()), fine, optimizer)
+    return dict(optimizer.state)
+
+
+class Task(pl.LightningModule):
+    def __init__(self) -> None:
+        super().__init__()
+        self.model, *_ = problem()
+        self.losses: list[float] = []
+
+    def configure_optimizers(self):
+        return make_optimizer(self.model, OptimizerConfig(lr=0.05))
+
+    def training_step(self, batch, index):
+        x, y = batch
+        loss = F.cross_entropy(self.model(x), y)
+        self.losses.append(loss.item())
+        return loss
+
+
+def fit(task: Task, callback: MultilevelTraining, epochs: int, path=None) -> pl.Trainer:
+    trainer = pl.Trainer(
+        max_epochs=epochs, callbacks=[callback], accelerator="cpu", logger=False, plugins=[AtomicCheckpointIO()],
+        enable_checkpointing=False, enable_progress_bar=False, enable_model_summary=False,
+    )  # fmt: skip
+    _, x, y = problem()
+    loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(x, y), batch_size=24)
+    trainer.fit(task, loader, ckpt_path=path, weights_only=True)
+    return trainer
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("momentum", ["interpolated", "reset"])
+def test_lightning_callback_refines_and_resumes_bitwise(tmp_path, momentum):
+    plan = MultilevelSchedule((2, 2, 2))
+    whole = Task()
+    fit(whole, MultilevelTraining(plan, momentum), 6)
+    assert [e.steps for _, e in evolutions(whole.model)] == [8, 8]
+    assert len(whole.losses) == 12
+    assert whole.losses[-1] < whole.losses[0]
+
+    first = Task()
+    fit(first, MultilevelTraining(plan, momentum), 3).save_checkpoint(tmp_path / "last.ckpt")
+    second, callback = Task(), MultilevelTraining(plan, momentum)
+    callback.catch_up(second, torch.load(tmp_path / "last.ckpt", weights_only=True))
+    fit(second, callback, 6, tmp_path / "last.ckpt")
+    assert first.losses + second.losses == whole.losses
+    for a, b in zip(whole.model.parameters(), second.model.parameters(), strict=True):
+        assert torch.equal(a, b)
+
+
+def test_callback_refuses_what_it_cannot_do():
+    callback = MultilevelTraining(MultilevelSchedule((1, 1)))
+    with pytest.raises(ConfigError, match="refined 1 times, this one 0 times"):
+        callback.load_state_dict({"level": 1})
+
+    class Many:
+        current_epoch, world_size = 1, 2
+
+    with pytest.raises(ConfigError, match="data parallel"):
+        callback.on_train_epoch_start(Many(), Task())
