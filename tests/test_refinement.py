@@ -21,7 +21,7 @@ from evolvent.tasks.multilevel import MultilevelSchedule, MultilevelTraining, ca
 from evolvent.tasks.optimizers import OptimizerConfig, make_optimizer
 
 
-def smooth_list(steps: int, end: float = 1.0) -> Evolution:
+def smooth_list(steps: int, end: float = 0.4) -> Evolution:
     """Weights that are samples of a smooth function of time at the middle of steps."""
     torch.manual_seed(1)
     base, slope = torch.randn(2, 2, 2, 2, 3, 3, dtype=torch.float64) / 3
@@ -32,7 +32,7 @@ def smooth_list(steps: int, end: float = 1.0) -> Evolution:
         for j, f in enumerate(flow.dynamics):
             t = (j + 0.5) / steps
             for i, layer in enumerate((f.layer1, f.layer2)):
-                layer.operator.weight.copy_(base[i] + (2 * t).__pow__(2) * slope[i])
+                layer.operator.weight.copy_(base[i] + (2 * t) ** 2 * slope[i])
     return flow
 
 
@@ -51,8 +51,8 @@ def test_twice_the_steps_of_half_the_size_and_a_new_object(made, options):
     flow = made()
     before = copy.deepcopy(flow.state_dict())
     fine = flow.refine(**options)
-    assert (fine.steps, fine.step_size) == (8, 0.125)
-    assert fine.steps * fine.step_size == flow.steps * flow.step_size
+    assert (fine.steps, fine.step_size) == (8, flow.step_size / 2)
+    assert fine.steps * fine.step_size == pytest.approx(flow.steps * flow.step_size)
     assert not {id(p) for p in fine.parameters()} & {id(p) for p in flow.parameters()}
     assert all(torch.equal(value, before[name]) for name, value in flow.state_dict().items())
     assert (fine.gradient, fine.integrator) == (flow.gradient, flow.integrator)
@@ -137,13 +137,12 @@ def test_a_member_of_a_family_refines_from_its_own_options():
 
 
 def test_networks_with_transition_blocks_are_refused():
-    state = torch.get_rng_state()
     with pytest.raises(ConfigError, match=r"resnet cannot be refined.*4 \+ 3 steps.*4 \+ 2"):
         refine(ev.create_model("resnet", channels=(4, 8), blocks=2))
     one_unit = ev.create_model("preresnet", channels=(4,), blocks=2)
+    state = torch.get_rng_state()
     assert [e.steps for _, e in evolutions(refine(one_unit))] == [4]
-    torch.set_rng_state(state)
-    refine(smooth_list(2))
+    assert torch.equal(torch.get_rng_state(), state)
 
 
 def test_schedule_counts_epochs():
@@ -191,8 +190,10 @@ def test_loss_goes_on_falling_over_the_levels(config, carry):
     assert losses[7] < losses[0]
     assert losses[15] < losses[8]
     assert losses[-1] < losses[16] < losses[0]
-    assert max(jumps) < 0.1 * losses[0]
-    assert jumps[1] < 0.8 * jumps[0]
+    assert max(jumps) < 0.01 * losses[-1]
+    chain = [model, refine(model), refine(refine(model))]
+    coarse, middle, fine = (m(x).detach() for m in chain)
+    assert (middle - coarse).norm() / (fine - middle).norm() == pytest.approx(2, abs=0.3)
 
 
 def test_carried_momentum_is_that_of_the_refined_gradient():
@@ -212,7 +213,7 @@ def test_carried_momentum_is_that_of_the_refined_gradient():
 
 
 def test_adam_moments_and_counters_are_carried():
-    flow = Evolution([nn_decay(), nn_decay()], Euler(), step_size=0.5)
+    flow = Evolution([Residual(2), Residual(2)], Euler(), step_size=0.5)
     optimizer = torch.optim.Adam(flow.parameters())
     flow(torch.ones(1, 2, 3, 3)).sum().backward()
     optimizer.step()
@@ -226,20 +227,14 @@ def test_adam_moments_and_counters_are_carried():
         assert state["step"] == 1
         assert_close(state["exp_avg"], 0.5 * parent["exp_avg"])
         assert_close(state["exp_avg_sq"], 0.25 * parent["exp_avg_sq"])
-    shared = Evolution(nn_decay(), Euler(), steps=2)
-    assert not carry_nothing(shared)
 
 
-def nn_decay() -> Residual:
-    return Residual(2)
-
-
-def carry_nothing(flow: Evolution) -> dict:
-    """An optimiser that has not stepped has nothing to carry."""
+def test_an_optimiser_that_has_not_stepped_has_nothing_to_carry():
+    flow = Evolution(Residual(2), Euler(), steps=2)
     fine = refine(flow)
     optimizer = torch.optim.Adam(fine.parameters())
     carry_state(flow, torch.optim.Adam(flow.parameters()), fine, optimizer)
-    return dict(optimizer.state)
+    assert not optimizer.state
 
 
 class Task(pl.LightningModule):

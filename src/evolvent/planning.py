@@ -5,20 +5,22 @@ from __future__ import annotations
 import copy
 import math
 import re
-import statistics
 import time
+import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.autograd.graph import saved_tensors_hooks
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from evolvent._core.errors import ConfigError
 from evolvent.evolution import evolutions, set_gradient
 from evolvent.gradients import Backprop, Checkpoint, GradientStrategy, Reversible
 
-_PROBE = 2  # images in a dry run; batch normalisation needs two
+_PROBE = 4  # images in a dry run, of which a half, too; batch normalisation needs two
 _UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
 
 
@@ -28,7 +30,7 @@ class Cost:
 
     Attributes:
         strategy: the strategy.
-        memory: activation memory at its peak, in bytes, for the whole batch.
+        memory: bytes of activations at their peak, for the whole batch.
         seconds: time of one forward and backward pass over the whole batch.
     """
 
@@ -75,12 +77,12 @@ def plan(
     memory: str | int = "2GiB",
     *,
     strategies: Sequence[GradientStrategy] | None = None,
-    rounds: int = 3,
+    rounds: int = 5,
 ) -> Plan:
     """Measure what each gradient strategy would cost and pick the fastest that fits.
 
-    A dry run with two images, on a copy of the model, is scaled to the batch: memory and time are taken as
-    proportional to it. Memory is that of activations at its peak; weights, gradients, optimiser and the workspace of
+    A dry run with a few images, on a copy of the model, is scaled to the batch. Memory is that of all tensors of a
+    forward and backward pass at its peak; weights, their gradients, the optimiser and the workspace inside
     convolutions come on top.
 
     Args:
@@ -100,13 +102,12 @@ def plan(
     """
     allowed = read_bytes(memory)
     batch, *shape = input_shape
-    x = torch.zeros(_PROBE, *shape).normal_(generator=torch.Generator().manual_seed(0))
+    x = torch.randn(_PROBE, *shape, generator=torch.Generator().manual_seed(0)).to(next(model.parameters()))
     with torch.random.fork_rng(devices=[]):
         twin = copy.deepcopy(model).train()
-        x = x.to(next(model.parameters()))
         candidates = strategies if strategies is not None else _candidates(twin)
-        costs = [_scaled(cost, batch / _PROBE) for cost in _measure(twin, x, candidates, rounds)]
-    costs.sort(key=lambda cost: cost.seconds)
+        measured = _measure(twin, x, candidates, rounds)
+    costs = sorted((m.scaled(batch) for m in measured), key=lambda cost: cost.seconds)
     fitting = [cost for cost in costs if cost.memory <= allowed]
     if not fitting:
         least = min(costs, key=lambda cost: cost.memory)
@@ -167,67 +168,73 @@ def _takes(strategy: GradientStrategy, evolution: nn.Module) -> bool:
     return True
 
 
-def _measure(model: nn.Module, x: Tensor, strategies: Sequence[GradientStrategy], rounds: int) -> list[Cost]:
+def _measure(model: nn.Module, x: Tensor, strategies: Sequence[GradientStrategy], rounds: int) -> list[_Measured]:
     memories, times = [], [[] for _ in strategies]
     for strategy in strategies:
         set_gradient(model, strategy)
-        memories.append(peak_bytes(model, x))
+        _pass(model, x)
+        memories.append((peak_bytes(model, x[: len(x) // 2]), peak_bytes(model, x)))
     for _ in range(rounds):  # interleaved, so that a busy moment does not fall on one strategy alone
         for strategy, seconds in zip(strategies, times, strict=True):
             set_gradient(model, strategy)
             begin = time.perf_counter()
             _pass(model, x)
             seconds.append(time.perf_counter() - begin)
-    best = [min(seconds) if rounds < 5 else statistics.median(seconds) for seconds in times]
-    return [Cost(*row) for row in zip(strategies, memories, best, strict=True)]
+    return [_Measured(*row) for row in zip(strategies, memories, map(min, times), strict=True)]
+
+
+@dataclass(frozen=True)
+class _Measured:
+    """The dry run of a strategy: memory of half the images and of all, time of all."""
+
+    strategy: GradientStrategy
+    memories: tuple[int, int]
+    seconds: float
+
+    def scaled(self, batch: int) -> Cost:
+        """Memory is affine in the batch size, since gradients of parameters do not depend on it."""
+        half, whole = self.memories
+        per_image = (whole - half) / (_PROBE / 2)
+        memory = max(whole + per_image * (batch - _PROBE), 0)
+        return Cost(self.strategy, round(memory), self.seconds * batch / _PROBE)
 
 
 def peak_bytes(model: nn.Module, x: Tensor) -> int:
-    """The most bytes that autograd keeps at a time during a forward and backward pass, parameters apart.
-
-    Counted by hooks on what is saved and on what is let go, also inside strategies that compute again.
-    """
-    tally = _Tally({t.untyped_storage().data_ptr() for t in (*model.parameters(), *model.buffers())})
-    with saved_tensors_hooks(tally.keep, lambda kept: kept.tensor):
+    """The most bytes of tensors alive at a time during a forward and backward pass, above what was there before."""
+    with _Watch() as watch:
         _pass(model, x)
-    return tally.peak
+    return watch.peak
 
 
-class _Kept:
-    """A saved tensor that tells its tally when the graph lets it go."""
+class _Watch(TorchDispatchMode):
+    """Counts the bytes of tensors that are made inside, until they are let go."""
 
-    def __init__(self, tensor: Tensor, tally: _Tally) -> None:
-        self.tensor, self.tally = tensor, tally
-        storage = tensor.untyped_storage()
-        self.key, self.size = storage.data_ptr(), storage.nbytes()
-        tally.change(self.key, self.size, 1)
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = self.peak = 0
+        self._alive: dict[int, weakref.ref[Any]] = {}
 
-    def __del__(self) -> None:
-        self.tally.change(self.key, self.size, -1)
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        out = func(*args, **(kwargs or {}))
+        given = {id(t.untyped_storage()) for t in tree_leaves((args, kwargs)) if isinstance(t, Tensor)}
+        for tensor in tree_leaves(out):
+            if isinstance(tensor, Tensor) and id(tensor.untyped_storage()) not in given:
+                self._count(tensor.untyped_storage())
+        return out
 
-
-class _Tally:
-    """Bytes kept at present and at most, each storage counted once."""
-
-    def __init__(self, owned: set[int]) -> None:
-        self.owned, self.holders, self.now, self.peak = owned, {}, 0, 0
-
-    def keep(self, tensor: Tensor) -> _Kept:
-        return _Kept(tensor, self)
-
-    def change(self, key: int, size: int, holders: int) -> None:
-        if key in self.owned:
+    def _count(self, storage: torch.UntypedStorage) -> None:
+        key, size = id(storage), storage.nbytes()
+        if key in self._alive:
             return
-        before = self.holders.get(key, 0)
-        self.holders[key] = before + holders
-        self.now += size if before == 0 else -size if before + holders == 0 else 0
+
+        def forget(_: Any) -> None:
+            self.now -= size
+            del self._alive[key]
+
+        self._alive[key] = weakref.ref(storage, forget)
+        self.now += size
         self.peak = max(self.peak, self.now)
 
 
 def _pass(model: nn.Module, x: Tensor) -> None:
-    model.zero_grad(set_to_none=True)
     model(x).square().mean().backward()
-
-
-def _scaled(cost: Cost, factor: float) -> Cost:
-    return Cost(cost.strategy, round(cost.memory * factor), cost.seconds * factor)

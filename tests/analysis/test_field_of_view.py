@@ -50,7 +50,7 @@ def test_view_of_a_network_widens_from_evolution_to_evolution(network, images):
     first, second = fields_of_view(model, images)
     assert (first.name, second.name) == ("body.0", "body.2")
     assert first.map.shape == (8, 8)
-    assert second.support > first.support
+    assert second.radius > first.radius
     assert model.training
     with pytest.raises(ConfigError, match="no ImageNetwork"):
         fields_of_view(nn.Conv2d(1, 1, 1), images)

@@ -10,7 +10,11 @@ from evolvent.networks import ImageNetwork, model_entry
 from evolvent.testing import check_compiles, check_network
 
 # For families that do not take images of the default size; all others get two 3x32x32 images.
-INPUTS = {"odenet": torch.randn(2, 1, 28, 28), "rknet": torch.randn(2, 1, 28, 28)}
+INPUTS = {
+    "odenet": torch.randn(2, 1, 28, 28),
+    "rknet": torch.randn(2, 1, 28, 28),
+    "point_resnet": torch.randn(4, 2),
+}
 SMALL = {"channels": (4, 8), "blocks": 2}
 IMAGE_FAMILIES = ("hamiltonian", "resnet", "preresnet")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import weakref
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -54,10 +55,19 @@ def activation_bytes(model: nn.Module, images: Tensor) -> int:
 
     def run(twin: nn.Module) -> int:
         with KeptBytes(twin) as kept:
-            twin.train()(images)
-        return kept.total
+            output = twin.train()(images)
+            total = kept.total
+        del output  # as long as it is there, so is what was kept for it
+        return total
 
     return on_a_copy(model, run)
+
+
+class _Held:
+    """A tensor that autograd keeps; it goes when autograd lets go of it."""
+
+    def __init__(self, tensor: Tensor) -> None:
+        self.tensor = tensor
 
 
 class KeptBytes:
@@ -65,18 +75,20 @@ class KeptBytes:
 
     def __init__(self, model: nn.Module) -> None:
         self._owned = {t.untyped_storage().data_ptr() for t in (*model.parameters(), *model.buffers())}
-        self._kept: dict[int, int] = {}
-        self._hooks = saved_tensors_hooks(self._keep, lambda tensor: tensor)
+        self._held: weakref.WeakSet[_Held] = weakref.WeakSet()
+        self._hooks = saved_tensors_hooks(self._keep, lambda held: held.tensor)
 
     @property
     def total(self) -> int:
-        return sum(self._kept.values())
+        """Bytes that are kept at this moment; what was kept for a while only, as in steps tried in vain, is not."""
+        storages = (held.tensor.untyped_storage() for held in self._held)
+        kept = {storage.data_ptr(): storage.nbytes() for storage in storages}
+        return sum(size for place, size in kept.items() if place not in self._owned)
 
-    def _keep(self, tensor: Tensor) -> Tensor:
-        storage = tensor.untyped_storage()
-        if storage.data_ptr() not in self._owned:
-            self._kept[storage.data_ptr()] = storage.nbytes()
-        return tensor
+    def _keep(self, tensor: Tensor) -> _Held:
+        held = _Held(tensor)
+        self._held.add(held)
+        return held
 
     def __enter__(self) -> KeptBytes:
         self._hooks.__enter__()

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from evolvent.analysis.cost import KeptBytes, on_a_copy
-from evolvent.evolution import Evolution
+from evolvent.evolution import Evolution, evolutions
 
 Reading = Callable[[], float]
 
@@ -31,10 +31,11 @@ class LayerCost:
 
 @dataclass(frozen=True)
 class LayerTable:
-    """The layers in order, then what runs between them, such as the sums of a step."""
+    """The layers in order, what runs between them, and the sum of both."""
 
     layers: list[LayerCost]
-    total: LayerCost  # the sum of the layers
+    between: list[LayerCost]  # such as the sums that an evolution makes in its steps
+    total: LayerCost
     batch_size: int
     plain_seconds: float  # the whole network without the hooks that time its layers
 
@@ -42,17 +43,17 @@ class LayerTable:
 def layer_costs(model: nn.Module, images: Tensor, repeats: int = 5) -> LayerTable:
     """Cost of each layer: each step of an evolution, and whatever else stands between images and answer.
 
-    All but the time are exact: the sums over layers are what :func:`~evolvent.analysis.count_parameters`,
+    All but the time are exact: the sums are what :func:`~evolvent.analysis.count_parameters`,
     :func:`~evolvent.analysis.count_multiply_adds` and :func:`~evolvent.analysis.activation_bytes` give for the whole.
     What modules do by themselves counts for the layer they lie in.
 
     Args:
         model: a network; neither its state nor the random numbers are touched.
         images: (B, C, H, W) with B >= 2, as batch normalisation needs.
-        repeats: the fastest of so many runs gives the times.
+        repeats: each time is the least of so many runs, which other work on the machine disturbs least.
 
     >>> table = layer_costs(nn.Sequential(nn.Conv2d(1, 2, 3), nn.ReLU()), torch.zeros(2, 1, 8, 8))
-    >>> [(layer.name, layer.parameters, layer.multiply_adds) for layer in table.layers[:2]]
+    >>> [(layer.name, layer.parameters, layer.multiply_adds) for layer in table.layers]
     [('0', 20, 648), ('1', 0, 0)]
     """
     found = dict(layers_of(model))
@@ -66,12 +67,16 @@ def layer_costs(model: nn.Module, images: Tensor, repeats: int = 5) -> LayerTabl
         "activation_bytes": _activation_bytes(model, images),
         "seconds": _seconds(model, images, repeats),
     }
-    sums = {what: _by_layer(values, list(found)) for what, values in measured.items()}
-    rows = list(dict.fromkeys([*found, *(name for values in sums.values() for name in values)]))
+    places = [*found, *(name for name, _ in evolutions(model))]
+    sums = {what: _by_layer(values, places) for what, values in measured.items()}
+    others = [name for values in sums.values() for name in values if name not in found]
     kinds = {name: type(module).__name__ for name, module in model.named_modules()}
-    layers = [_cost(name, kinds[name], {what: values.get(name, 0.0) for what, values in sums.items()}) for name in rows]
+    layers, between = (
+        [_cost(name, kinds[name], {what: values.get(name, 0.0) for what, values in sums.items()}) for name in names]
+        for names in (found, dict.fromkeys(others))
+    )
     total = _cost("total", type(model).__name__, {what: sum(values.values()) for what, values in measured.items()})
-    return LayerTable(layers, total, len(images), _plain_seconds(model, images, repeats))
+    return LayerTable(layers, between, total, len(images), _plain_seconds(model, images, repeats))
 
 
 def layers_of(module: nn.Module, name: str = "") -> Iterator[tuple[str, nn.Module]]:
@@ -93,17 +98,17 @@ def layers_of(module: nn.Module, name: str = "") -> Iterator[tuple[str, nn.Modul
 
 def _cost(name: str, kind: str, values: dict[str, float]) -> LayerCost:
     whole = {what: round(value) for what, value in values.items() if what != "seconds"}
-    return LayerCost(name or "network itself", kind, **whole, seconds=values["seconds"])
+    return LayerCost(name or "in between", kind, **whole, seconds=values["seconds"])
 
 
 def _by_layer(values: dict[str, float], layers: list[str]) -> dict[str, float]:
-    """Sums over the modules of each layer; modules outside all layers keep a place of their own, if they cost."""
+    """Sums over the modules of each layer; what lies outside all of them is under an empty name."""
     sums: dict[str, float] = {}
     for name, value in values.items():
-        inside = next((layer for layer in layers if name == layer or name.startswith(f"{layer}.")), name)
-        if value or inside != name:
+        inside = next((layer for layer in layers if name == layer or name.startswith(f"{layer}.")), "")
+        if value:
             sums[inside] = sums.get(inside, 0.0) + value
-    return sums
+    return dict(sorted(sums.items(), key=lambda item: item[0] == ""))
 
 
 def _multiply_adds(model: nn.Module, image: Tensor) -> dict[str, float]:
@@ -129,7 +134,7 @@ def _seconds(model: nn.Module, images: Tensor, repeats: int) -> dict[str, float]
     def run(twin: nn.Module) -> dict[str, float]:
         twin.eval()(images)  # the first run pays for what is set up once
         runs = [_shares(twin, images, _clock(images)) for _ in range(repeats)]
-        return min(runs, key=lambda values: sum(values.values()))
+        return {name: min(run[name] for run in runs) for name in runs[0]}
 
     return on_a_copy(model, run)
 

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from evolvent._core.state import State
 from evolvent.analysis.layout import Layout, first_sample
-from evolvent.analysis.linearisation import Linearisation
+from evolvent.analysis.linearisation import Linearisation, linearise
 from evolvent.analysis.stages import evaluating, full_trajectory, spread
 from evolvent.dynamics import Dynamics
 from evolvent.evolution import Evolution
@@ -91,9 +91,13 @@ def spectrum_at(f: Dynamics, t: float, u: State, dense_up_to: int = 256, count: 
     (2, True)
     """
     layout = Layout.of(u, batched=False)
+
+    def compute(rows: Tensor) -> Tensor:
+        return layout.rows(f(t, layout.state(rows)))
+
     with torch.enable_grad():
         x = layout.rows(u).detach().requires_grad_()
-        jacobian = Linearisation(x, layout.rows(f(t, layout.state(x))))
+        jacobian = linearise(compute, x, compute(x))
     if x.shape[1] <= dense_up_to:
         return _dense(t, jacobian.matrix().double())
     return _matrix_free(t, jacobian, count)
@@ -148,7 +152,7 @@ def _extreme(operator: LinearOperator, which: str, count: int, *, hermitian: boo
     solve: Any = eigsh if hermitian else eigs
     start = np.random.default_rng(0).standard_normal(operator.shape[0])
     try:
-        found = solve(operator, count, which=which, v0=start, tol=1e-4, maxiter=60, return_eigenvectors=False)
+        found = solve(operator, count, which=which, v0=start, tol=1e-3, maxiter=15, return_eigenvectors=False)
     except ArpackNoConvergence as error:
         found = error.eigenvalues
     except ArpackError:  # the matrix is zero, or holds NaN

@@ -8,13 +8,14 @@ import typer
 
 
 def recipes() -> None:
-    """List the recipes: one for each table or figure."""
+    """List the recipes: one for each table, figure or study."""
     from evolvent.cli.display import show_table
     from evolvent.experiments.catalogue import load_recipe, recipe_names
 
     found = [load_recipe(name) for name in recipe_names()]
     rows = [
-        [r.name, r.title, r.data.name, f"{len(r.cells())}", f"{r.minutes:g} min" if r.minutes else "–"] for r in found
+        [r.name, r.title, r.data.name, f"{len(r.cells()) or '–'}", f"{r.minutes:g} min" if r.minutes else "–"]
+        for r in found
     ]
     show_table(["recipe", "what it shows", "data", "trainings", "on two cores"], rows)
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from evolvent.experiments.recipe import StudyRecipe
 
 Settings = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a setting, e.g. optimizer.lr=0.05.")
@@ -22,16 +25,25 @@ def run(
     nodes: Annotated[int, typer.Option(min=1, help="Nodes that share each training.")] = 1,
     seed: Annotated[int | None, typer.Option(min=0, help="Run with this seed alone.")] = None,
 ) -> None:
-    """Train what a recipe describes, and write a report."""
+    """Train what a recipe describes, or make the study it names, and write a report."""
+    from evolvent._core.errors import ConfigError
     from evolvent._core.files import write_text
     from evolvent.cli.display import TerminalObserver, show_summary
     from evolvent.experiments.catalogue import load_recipe
     from evolvent.experiments.engine import Resources
     from evolvent.experiments.grid import is_main_process, run_folder, run_grid
     from evolvent.experiments.observer import Observer
+    from evolvent.experiments.recipe import StudyRecipe
     from evolvent.report import summary_csv, write_report
 
     chosen = load_recipe(recipe, settings or (), seed)
+    if isinstance(chosen, StudyRecipe):
+        if data is not None or devices * nodes > 1:
+            raise ConfigError(
+                f"{chosen.name} is a study: it makes its own data in one process. Leave out --data, --devices and --nodes."
+            )
+        _run_study(chosen, out, resume)
+        return
     folder = run_folder(chosen, out)
     observer = TerminalObserver(chosen) if is_main_process() else Observer()
     resources = Resources(devices, nodes)
@@ -40,3 +52,32 @@ def run(
         write_text(folder / "summary.csv", summary_csv(folder))
         report = write_report([folder], folder / "report.html")
         show_summary(folder, report)
+
+
+def _run_study(recipe: StudyRecipe, out: Path | None, resume: bool) -> None:
+    from rich.markup import escape
+
+    from evolvent.cli.display import console
+    from evolvent.experiments.studies.run_folder import is_finished, run_study
+    from evolvent.report import write_report
+
+    folder = out or Path("runs") / recipe.name / recipe.identity
+    console.print(f"[bold]{escape(recipe.title)}[/bold]", soft_wrap=True)
+    before = is_finished(folder)
+    with console.status("starting") as line:
+        shown = [0.0]
+
+        def tell(share: float, text: str) -> None:
+            """One moving line on a terminal; a line at every tenth in a log."""
+            line.update(f"{share:4.0%}  {escape(text)}")
+            if not console.is_terminal and share >= shown[0]:
+                console.print(f"{share:4.0%}  {escape(text)}", soft_wrap=True)
+                shown[0] = share + 0.1
+
+        found = run_study(recipe, folder, resume=resume, tell=tell)
+        report = write_report([folder], folder / "report.html")
+    if before:
+        console.print(f"✓ {recipe.name}: finished before")
+    for entry in found:
+        console.print(escape(entry.result.answer), soft_wrap=True)
+    console.print(f"report: {report}", soft_wrap=True)

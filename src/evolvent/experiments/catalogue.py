@@ -10,7 +10,8 @@ from typing import Any
 import yaml
 
 from evolvent._core.errors import ConfigError, UnknownNameError
-from evolvent.experiments.recipe import Recipe, assign
+from evolvent.experiments.recipe import Recipe, StudyRecipe, assign
+from evolvent.experiments.studies import find_study
 
 
 def recipe_names() -> list[str]:
@@ -18,8 +19,8 @@ def recipe_names() -> list[str]:
     return sorted(entry.name.removesuffix(".yaml") for entry in _home().iterdir() if entry.name.endswith(".yaml"))
 
 
-def load_recipe(name_or_file: str, settings: Sequence[str] = (), seed: int | None = None) -> Recipe:
-    """A recipe with ``key=value`` settings laid over it.
+def load_recipe(name_or_file: str, settings: Sequence[str] = (), seed: int | None = None) -> Recipe | StudyRecipe:
+    """A recipe with ``key=value`` settings laid over it; one that names a ``study`` is a study's.
 
     Args:
         name_or_file: one of :func:`recipe_names`, or a YAML file.
@@ -37,9 +38,18 @@ def load_recipe(name_or_file: str, settings: Sequence[str] = (), seed: int | Non
         values = _set(values, key.strip(), _parse(text, setting))
     if seed is not None:
         values["seeds"] = [seed]
-    recipe = Recipe.read(values, f"recipe {name_or_file!r}")
+    source = f"recipe {name_or_file!r}"
+    if "study" in values:
+        return _with_all_settings(StudyRecipe.read(values, source), source)
+    recipe = Recipe.read(values, source)
     recipe.cells()
     return recipe
+
+
+def _with_all_settings(recipe: StudyRecipe, source: str) -> StudyRecipe:
+    """The recipe with every setting of its study, checked by the study's own model."""
+    checked = find_study(recipe.study).settings.read(recipe.settings, f"settings of {source}")
+    return recipe.model_copy(update={"settings": checked.model_dump(mode="json")})
 
 
 def _set(values: dict[str, Any], key: str, value: Any) -> dict[str, Any]:

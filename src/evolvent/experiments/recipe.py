@@ -1,10 +1,10 @@
-"""What a recipe says: one experiment, its variants and seeds, as a grid of cells."""
+"""What a recipe says: an experiment with variants and seeds, as a grid of cells, or a study with its settings."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -129,8 +129,40 @@ class Recipe(Config):
     @property
     def identity(self) -> str:
         """Eight hexadecimal digits that change with any setting that changes a result."""
-        setting = self.model_dump(exclude={"title", "question", "papers", "minutes", "published"}, mode="json")
-        return hashlib.sha256(json.dumps(setting, sort_keys=True).encode()).hexdigest()[:8]
+        return _identity(self.model_dump(exclude=_WORDS | {"published"}, mode="json"))
+
+
+class StudyRecipe(Config):
+    """A question that a registered study answers by a computation of its own; it trains no grid of cells."""
+
+    name: str
+    title: str
+    question: str
+    papers: list[str] = []
+    minutes: float | None = Field(default=None, description="measured wall-clock time on one CPU core")
+    study: str
+    settings: dict[str, Any] = {}
+    seeds: list[int] = Field(default=[0], min_length=1)
+
+    # What lists of recipes ask of every recipe.
+    data: ClassVar[DataConfig] = DataConfig(name="its own")
+    published: ClassVar[list[PublishedFigure]] = []
+
+    def cells(self) -> list[Cell]:
+        """None: a study has no cells."""
+        return []
+
+    @property
+    def identity(self) -> str:
+        """Eight hexadecimal digits that change with any setting that changes a result."""
+        return _identity(self.model_dump(exclude=_WORDS, mode="json"))
+
+
+_WORDS = {"title", "question", "papers", "minutes"}  # change no result
+
+
+def _identity(setting: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(setting, sort_keys=True).encode()).hexdigest()[:8]
 
 
 def overlay(base: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:

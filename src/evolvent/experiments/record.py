@@ -20,7 +20,7 @@ import yaml
 
 from evolvent._core.errors import ConfigError
 from evolvent._core.files import atomic_path, write_text
-from evolvent.experiments.recipe import Cell, Recipe
+from evolvent.experiments.recipe import Cell, Recipe, StudyRecipe
 
 
 @dataclass(frozen=True)
@@ -97,9 +97,31 @@ def is_finished(folder: Path) -> bool:
 
 
 def read_recipe(folder: Path) -> Recipe | None:
-    """The recipe that a run folder was made from."""
+    """The recipe that a run folder was made from.
+
+    Raises:
+        ConfigError: if it is a study's.
+    """
+    if is_study(folder):
+        raise ConfigError(f"{folder} holds a study, not trainings. Choose another folder.")
+    values = _recipe_values(folder)
+    return None if values is None else Recipe.read(values, str(folder / "recipe.yaml"))
+
+
+def is_study(folder: Path) -> bool:
+    """Whether a run folder was made from a study's recipe."""
+    return "study" in (_recipe_values(folder) or {})
+
+
+def read_study_recipe(folder: Path) -> StudyRecipe | None:
+    """The recipe that a study's folder was made from; None if there is none, or it is no study's."""
+    values = _recipe_values(folder)
+    return StudyRecipe.read(values, str(folder / "recipe.yaml")) if values and "study" in values else None
+
+
+def _recipe_values(folder: Path) -> dict[str, Any] | None:
     path = folder / "recipe.yaml"
-    return Recipe.read(yaml.safe_load(path.read_text(encoding="utf-8")), str(path)) if path.is_file() else None
+    return yaml.safe_load(path.read_text(encoding="utf-8")) if path.is_file() else None
 
 
 def read_record(folder: Path) -> Record:
@@ -118,7 +140,7 @@ def read_record(folder: Path) -> Record:
     )
 
 
-def write_config(path: Path, config: Cell | Recipe) -> None:
+def write_config(path: Path, config: Cell | Recipe | StudyRecipe) -> None:
     write_text(path, yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False, allow_unicode=True))
 
 

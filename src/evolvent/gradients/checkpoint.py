@@ -26,8 +26,8 @@ class Checkpoint(GradientStrategy):
     - ``Checkpoint(k)`` stores every :math:`k`-th state; all steps between two of them are kept at a time.
     - ``Checkpoint("sqrt")`` does so with :math:`k = \lceil\sqrt{steps}\rceil`: memory :math:`O(\sqrt{steps})`, each
       step is computed once more (Chen et al. 2016).
-    - ``Checkpoint(stored=s)`` holds :math:`s` states and one step at a time and computes as few steps again as that
-      allows: the binomial schedule of Griewank and Walther 2000.
+    - ``Checkpoint(stored=s)`` holds :math:`s` states besides the one at hand, and one step at a time; it computes as
+      few steps again as that allows: the binomial schedule of Griewank and Walther 2000.
 
     Random numbers (dropout), mixed precision and running statistics are those of one forward pass.
 
@@ -112,12 +112,14 @@ class _Binomial(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, stored: int, evolution: Propagator, count: int, *tensors: Tensor) -> Any:
         state, parameters = tensors[:count], tensors[count:]
-        ctx.replay, ctx.positions = Replay(evolution.modules(), state), stored_positions(evolution.steps, stored)
         ctx.evolution, ctx.parameters, ctx.stored, ctx.count = evolution, parameters, stored, count
+        ctx.replay, last = Replay(evolution.modules(), state), evolution.steps - 1
+        ctx.positions = stored_positions(evolution.steps, stored)
+        ctx.places = sorted({*ctx.positions, last})  # the last step is differentiated first, from the state at hand
         kept = []
         with ctx.replay.first():
             for j in range(evolution.steps):
-                kept += state if j in ctx.positions else ()
+                kept += state if j in ctx.places else ()
                 ctx.replay.mark()
                 state = _one(evolution, j, state)
         ctx.save_for_backward(*kept)
@@ -128,13 +130,15 @@ class _Binomial(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, *cotangents: Tensor | None) -> tuple[Any, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
         saved, count = list(ctx.saved_tensors), ctx.count
+        states = {place: tuple(saved[i * count : (i + 1) * count]) for i, place in enumerate(ctx.places)}
         walk = _Walk(ctx.evolution, ctx.replay, cotangents, Accumulator(ctx.parameters))
-        end = ctx.evolution.steps
+        end = ctx.places[-1]
         with ctx.replay.again():
+            walk.reverse(end, end + 1, states[end], 1)
             for i, begin in reversed(list(enumerate(ctx.positions))):
-                state = tuple(saved[i * count : (i + 1) * count])
-                walk.reverse(begin, end, state, ctx.stored - i)
-                end = begin
+                if begin < end:
+                    walk.reverse(begin, end, states[begin], ctx.stored - i)
+                    end = begin
         return None, None, None, *walk.cotangents, *walk.sums.gradients()
 
 

@@ -151,7 +151,8 @@ class LayerParallel(GradientStrategy):
             guess = [start] * chain.points
         limit = self.max_iterations or chain.exact_after
         tolerance = 100 * torch.finfo(start[0].dtype).eps if self.tolerance is None else self.tolerance
-        solution, residuals = _Multigrid(chain, apply).solve(start, guess, tolerance, limit)
+        with _no_randomness():
+            solution, residuals = _Multigrid(chain, apply).solve(start, guess, tolerance, limit)
         if self.warm_start:
             remembered[direction] = solution
         setattr(self, f"{direction}_residuals", residuals)
@@ -191,10 +192,10 @@ class SimultaneousLayerParallel(LayerParallel):
 
 
 def _why(strategy: LayerParallel, direction: str, residuals: list[float], tolerance: float) -> str:
-    grew = not residuals[-1] < residuals[0]
+    grew = not residuals[-1] <= residuals[0]
     advice = (
         "The coarse step is unstable: use a smaller coarsening or step_size, or more steps."
-        if grew or len(residuals) < (strategy.max_iterations or math.inf)
+        if grew or strategy.max_iterations is None
         else "Raise max_iterations, or leave it out to iterate until the result is exact."
     )
     return (
@@ -406,7 +407,7 @@ class _Problem:
             first, stride = chain.steps[level][k]
             return parts(self.evolution.step(first, u if self.paired else u[0], stride))
 
-        with untouched_statistics(self.evolution.modules()), _no_randomness(), torch.no_grad():
+        with untouched_statistics(self.evolution.modules()), torch.no_grad():
             states = self.strategy._solve("forward", self.evolution, chain, start, apply)
             tapes = [_record(chain, level, states, apply) for level in range(1, len(chain.steps)) if taped]
         with _shared_buffers(self.evolution, chain) as buffers, torch.no_grad():

@@ -12,7 +12,6 @@ from evolvent.gradients._contract import Propagator
 from evolvent.gradients.replay import Accumulator, Replay
 from evolvent.integrators import Coupling, ReversibleIntegrator
 
-
 T = TypeVar("T")
 
 

@@ -1,10 +1,11 @@
 """Named architectures: one file per paper, and the registry that finds them."""
 
-from evolvent.networks import antisymmetric, hamiltonian, hyperbolic, imex, lean, odenet, parabolic, resnet
+from evolvent.networks import antisymmetric, hamiltonian, hyperbolic, imex, lean, odenet, parabolic, points, resnet
 from evolvent.networks._files import load, save
 from evolvent.networks._papers import PAPERS, Paper
 from evolvent.networks._registry import ModelEntry, ModelSpec, create_model, list_models, model_entry
 from evolvent.networks._skeleton import ImageNetwork
+from evolvent.networks.points import PointNetwork
 
 __all__ = [
     "PAPERS",
@@ -12,6 +13,7 @@ __all__ = [
     "ModelEntry",
     "ModelSpec",
     "Paper",
+    "PointNetwork",
     "antisymmetric",
     "create_model",
     "hamiltonian",
@@ -23,6 +25,7 @@ __all__ = [
     "model_entry",
     "odenet",
     "parabolic",
+    "points",
     "resnet",
     "save",
 ]

@@ -135,5 +135,38 @@ for _paper in (
         ("booktitle", "Advances in Neural Information Processing Systems"),
         2019,
     ),
+    Paper(
+        "ruthotto2020survey",
+        "misc",
+        "Deep Learning and Partial Differential Equations",
+        ("Ruthotto, Lars",),
+        ("howpublished", "Slides, SIAM/CAIMS Annual Meeting"),
+        2020,
+    ),
+    Paper(
+        "gholami2019",
+        "inproceedings",
+        "{ANODE}: Unconditionally Accurate Memory-Efficient Gradients for Neural {ODEs}",
+        ("Gholami, Amir", "Keutzer, Kurt", "Biros, George"),
+        ("booktitle", "International Joint Conference on Artificial Intelligence"),
+        2019,
+    ),
+    Paper(
+        "chang2018multilevel",
+        "inproceedings",
+        "Multi-level Residual Networks from Dynamical Systems View",
+        ("Chang, Bo", "Meng, Lili", "Haber, Eldad", "Tung, Frederick", "Begert, David"),
+        ("booktitle", "International Conference on Learning Representations"),
+        2018,
+    ),
+    Paper(
+        "guenther2020",
+        "article",
+        "Layer-Parallel Training of Deep Residual Neural Networks",
+        ("G{\\\"u}nther, Stefanie", "Ruthotto, Lars", "Schroder, Jacob B.", "Cyr, Eric C.", "Gauger, Nicolas R."),
+        ("journal", "SIAM Journal on Mathematics of Data Science"),
+        2020,
+        {"volume": "2", "number": "1", "pages": "1--23"},
+    ),
 ):
     PAPERS.add(_paper.key, _paper)

@@ -6,15 +6,21 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from evolvent._core.errors import ConfigError
 from evolvent._core.files import write_text
+from evolvent.experiments.record import is_study
 from evolvent.report.configuration import configuration_section
 from evolvent.report.confusion import confusion_section
 from evolvent.report.cost import cost_section
 from evolvent.report.curves import curves_section
+from evolvent.report.layers import layers_section
 from evolvent.report.markup import text
 from evolvent.report.mistakes import mistakes_section
 from evolvent.report.overview import header, page_title, summary_section
+from evolvent.report.receptive_field import field_of_view_section
 from evolvent.report.runs import list_series, read_runs
+from evolvent.report.stability import stability_section
+from evolvent.report.study import study_page
 from evolvent.report.summary import series_row
 from evolvent.report.theme import style_sheet
 from evolvent.report.trajectory import trajectory_section
@@ -26,7 +32,8 @@ def write_report(folders: Sequence[Path], target: Path) -> Path:
     """Write the report of one or several runs, side by side, to one HTML file.
 
     Args:
-        folders: run folders, each a single run or a grid. Unfinished ones give what there is.
+        folders: run folders, each a single run or a grid; unfinished ones give what there is. A study, which must be
+            finished, has a page of its own.
         target: the file to write.
 
     Raises:
@@ -39,6 +46,8 @@ def write_report(folders: Sequence[Path], target: Path) -> Path:
 
 def report_html(folders: Sequence[Path]) -> str:
     """The report as text."""
+    if any(is_study(Path(folder)) for folder in folders):
+        return _study_html(folders)
     runs = read_runs(folders)
     all_series = list_series(runs)
     rows = [series_row(series) for series in all_series]
@@ -48,13 +57,23 @@ def report_html(folders: Sequence[Path]) -> str:
         confusion_section(all_series),
         mistakes_section(all_series),
         trajectory_section(all_series),
+        stability_section(all_series),
+        field_of_view_section(all_series),
         cost_section(all_series),
+        layers_section(all_series),
         configuration_section(runs, all_series),
     ]
     return _document(page_title(runs), header(runs, rows), "".join(sections))
 
 
-def _document(title: str, header_html: str, body_html: str) -> str:
+def _study_html(folders: Sequence[Path]) -> str:
+    if len(folders) > 1:
+        raise ConfigError("a study has a page of its own, so its run folder must be the only one. Give one at a time.")
+    page = study_page(Path(folders[0]))
+    return _document(page.title, page.header_html, page.body_html, page.style)
+
+
+def _document(title: str, header_html: str, body_html: str, more_style: str = "") -> str:
     return f"""<!DOCTYPE html>
 <html lang="en">
 <head>
@@ -65,7 +84,7 @@ def _document(title: str, header_html: str, body_html: str) -> str:
 <title>{text(title)}</title>
 <style>
 {style_sheet()}
-</style>
+{more_style}</style>
 </head>
 <body>
 {header_html}{_contents(body_html)}<main>

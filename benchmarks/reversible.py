@@ -1,0 +1,167 @@
+"""Time, memory and exactness of gradient strategies on Hamiltonian networks, against backpropagation and RevTorch.
+
+Variants run interleaved in one process; ratios are medians over rounds of the ratio to plain in the same round. Peak
+memory is that of the process (resident set, above what weights and a small warm-up pass need), in a process of its own
+for each variant. Gradient errors are relative to float64. Results are stored as ``results/reversible.json``.
+
+RevTorch is left out where it is not installed; see ``requirements.txt``.
+"""
+
+from __future__ import annotations
+
+import copy
+import gc
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from importlib.util import find_spec
+from pathlib import Path
+
+import torch
+from results import store
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from evolvent import create_model, evolutions, set_gradient
+
+ROUNDS = {6: 12, 60: 4}
+STRATEGIES = {
+    "plain": "backprop",
+    "torch checkpoint, every block": "checkpoint:1",
+    "torch checkpoint, sqrt": "checkpoint:sqrt",
+    "binomial checkpoint, 4 states": "checkpoint:binomial:4",
+    "reversible": "reversible",
+    "reversible, anchor every 10": "reversible:10",
+}
+VARIANTS = [*STRATEGIES, *(["RevTorch"] if find_spec("revtorch") else [])]
+ASKED = "reversible at most 1.35 x plain at m = 6 and m = 60; memory independent of m apart from the weights' gradients"
+SMALL_PIECES_GO_BACK = {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "65536", "OMP_NUM_THREADS": "1"}
+
+
+class Scaled(nn.Module):
+    """A layer times a number, as RevTorch's blocks want it."""
+
+    def __init__(self, layer: nn.Module, factor: float) -> None:
+        super().__init__()
+        self.layer, self.factor = layer, factor
+
+    def forward(self, u: Tensor) -> Tensor:
+        return self.factor * self.layer(u)
+
+
+def with_revtorch(model: nn.Module) -> nn.Module:
+    """The same network with RevTorch's sequences in the place of evolutions, on the same parameters."""
+    from revtorch import ReversibleBlock, ReversibleSequence
+
+    for name, flow in list(evolutions(model)):
+        h = flow.step_size
+        blocks = [ReversibleBlock(Scaled(f.layer1, h), Scaled(f.layer2, -h)) for f in flow.dynamics]
+        model.set_submodule(name, ReversibleSequence(nn.ModuleList(blocks)))
+    return model
+
+
+def make(variant: str, blocks: int) -> nn.Module:
+    torch.manual_seed(0)
+    model = create_model("hamiltonian", blocks=blocks)
+    if variant == "RevTorch":
+        return with_revtorch(model)
+    set_gradient(model, STRATEGIES[variant])
+    return model
+
+
+def batch(size: int = 16) -> tuple[Tensor, Tensor]:
+    draw = torch.Generator().manual_seed(1)
+    return torch.randn(size, 3, 32, 32, generator=draw), torch.randint(0, 10, (size,), generator=draw)
+
+
+def train_pass(model: nn.Module, x: Tensor, y: Tensor) -> float:
+    """Seconds of one forward and backward pass."""
+    model.zero_grad(set_to_none=True)
+    begin = time.perf_counter()
+    F.cross_entropy(model(x), y).backward()
+    return time.perf_counter() - begin
+
+
+def gradient(model: nn.Module) -> Tensor:
+    """All gradients, in an order that does not depend on the variant."""
+    return torch.cat([p.grad.double().flatten() for p in sorted_parameters(model)])
+
+
+def sorted_parameters(model: nn.Module) -> list[nn.Parameter]:
+    return list(model.stem.parameters()) + list(model.body.parameters()) + list(model.head.parameters())
+
+
+def times_and_errors(blocks: int) -> dict[str, dict[str, float]]:
+    models, (x, y) = {variant: make(variant, blocks) for variant in VARIANTS}, batch()
+    exact = make("plain", blocks).double()
+    train_pass(exact, x.double(), y)
+    expected, errors = gradient(exact), {}
+    for variant, model in models.items():  # also warms up
+        train_pass(model, x, y)
+        errors[variant] = ((gradient(model) - expected).norm() / expected.norm()).item()
+    seconds: dict[str, list[float]] = {variant: [] for variant in VARIANTS}
+    for i in range(ROUNDS[blocks]):
+        for variant in sorted(models, reverse=bool(i % 2)):  # so that none always follows the same one
+            seconds[variant].append(train_pass(models[variant], x, y))
+    rows = {}
+    for variant, found in seconds.items():
+        ratios = [a / b for a, b in zip(found, seconds["plain"], strict=True)]
+        rows[variant] = {
+            "seconds": statistics.median(found),
+            "ratio": statistics.median(ratios),
+            "ratio_of_fastest": min(found) / min(seconds["plain"]),
+            "gradient_error": errors[variant],
+        }
+    return rows
+
+
+def resident(field: str) -> int:
+    """VmRSS or VmHWM of this process, in bytes."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(field))
+
+
+def peak_here(variant: str, blocks: int) -> float:
+    """Peak resident MiB of one pass in this process above what was there before it."""
+    torch.set_num_threads(1)
+    model = make(variant, blocks)
+    train_pass(copy.deepcopy(model), *batch(1))  # kernels are compiled and buffers made
+    gc.collect()
+    Path("/proc/self/clear_refs").write_text("5")  # the high-water mark starts afresh
+    before = resident("VmRSS")
+    train_pass(model, *batch())
+    return (resident("VmHWM") - before) / 2**20
+
+
+def peak_apart(variant: str, blocks: int) -> float:
+    command = [sys.executable, __file__, "--peak", variant, str(blocks)]
+    done = subprocess.run(
+        command, env={**os.environ, **SMALL_PIECES_GO_BACK}, capture_output=True, text=True, check=True
+    )
+    return json.loads(done.stdout)
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    cases = {}
+    for blocks in ROUNDS:
+        rows = times_and_errors(blocks)
+        for variant, row in rows.items():
+            row["peak_mib"] = peak_apart(variant, blocks)
+            print(
+                f"m = {blocks:2d}  {variant:32s} {row['seconds']:6.3f} s  {row['ratio']:5.3f} x "
+                f"({row['ratio_of_fastest']:5.3f})  {row['peak_mib']:6.1f} MiB  error {row['gradient_error']:.1e}"
+            )
+        cases[f"m = {blocks}"] = rows
+    packages = ("evolvent", "torch", *(["revtorch"] if "RevTorch" in VARIANTS else []))
+    store("reversible", {"asked": ASKED, "batch": "16 of 32x32", "rounds": ROUNDS, "cases": cases}, packages)
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--peak"]:
+        print(json.dumps(peak_here(sys.argv[2], int(sys.argv[3]))))
+    else:
+        main()

@@ -1,0 +1,151 @@
+"""``evolvent analyze`` as a user types it, on a small trained grid, and what the report then shows."""
+
+import json
+import re
+import shutil
+import sys
+
+import pytest
+from typer.testing import CliRunner
+
+from evolvent import cli
+from evolvent.report import report_html
+
+VARIANTS = (
+    "variants={hamiltonian: {model: {name: hamiltonian, options: {channels: [4, 8], blocks: 3}}}, "
+    "resnet: {model: {name: resnet, options: {channels: [4], blocks: 2}}}, "
+    "stiff: {model: {name: parabolic, options: {channels: [4], blocks: 2, step_size: 20.0}}}}"
+)
+CELLS = ["hamiltonian-seed0", "hamiltonian-seed1", "resnet-seed0", "resnet-seed1", "stiff-seed0", "stiff-seed1"]
+
+
+def answer(*arguments: str) -> str:
+    done = CliRunner().invoke(cli.app, list(arguments), catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("analyze") / "run"
+    settings = ["data.name=digits", "training.epochs=1", "seeds=[0, 1]", VARIANTS]
+    answer("run", "demo", "--out", str(folder), *(part for value in settings for part in ("--set", value)))
+    return folder
+
+
+@pytest.fixture
+def run(trained, tmp_path):
+    """A copy of the trained grid, to be written to."""
+    return shutil.copytree(trained, tmp_path / "run")
+
+
+def read(folder, cell, what):
+    return json.loads((folder / "cells" / cell / "analysis" / f"{what}.json").read_text())
+
+
+def test_stability_is_shown_written_and_drawn(run):
+    assert 'id="stability"' not in (run / "report.html").read_text()
+    text = answer("analyze", str(run), "stability", "--images", "2")
+    for part in ("worst growth", "Verlet()", "body.2", "energy", "norm", "report:", "largest stable h"):
+        assert part in text, part
+    assert "warning: evolution 'body.0': the step 20 of Euler() lies beyond the largest stable one" in text
+    for cell in CELLS:
+        evolutions = read(run, cell, "stability")["evolutions"]
+        assert evolutions[0]["growth"]["worst"][0] == 1.0
+    first = read(run, CELLS[0], "stability")["evolutions"][0]
+    assert first["bound"]["decay"] is None  # infinity has no place in JSON
+    assert first["bound"]["oscillation"] > 0
+    assert [r["dtype"] for r in first["reconstructions"]] == ["float32", "float64"]
+    report = (run / "report.html").read_text()
+    body = section(report, "stability")
+    for part in ("Growth of perturbations", "Change of energy", "Eigenvalues of the Jacobian", "Error on the way back",
+                 "Steps that are too large", "Evolution 2", "Largest for oscillation"):  # fmt: skip
+        assert part in body, part
+    assert body.count("<svg") == 2 * 4
+    assert "any grows" in body or "none" in body
+
+
+def test_cost_per_layer_adds_up_and_is_drawn(run):
+    text = answer("analyze", str(run), "cost", "--images", "3")
+    for part in ("body.0.dynamics.1", "Hamiltonian", "multiply-adds", "total", "100.0 %", "ms"):
+        assert part in text, part
+    table = read(run, CELLS[0], "cost")
+    assert table["batch_size"] == 3
+    rows = table["layers"] + table["between"]
+    for what in ("parameters", "multiply_adds", "activation_bytes"):
+        assert sum(layer[what] for layer in rows) == table["total"][what]
+    result = json.loads((run / "cells" / CELLS[0] / "result.json").read_text())
+    assert table["total"]["parameters"] == result["cost"]["parameters"]
+    assert table["total"]["multiply_adds"] == result["cost"]["multiply_adds"]
+    body = section((run / "report.html").read_text(), "layers")
+    assert "Cost per layer" in body
+    assert body.count("<svg") == 3
+    assert body.count("<details>") == 3
+
+
+def test_field_of_view_is_drawn(run):
+    text = answer("analyze", str(run), "field-of-view", "--images", "2")
+    assert "feature pixel" in text
+    assert "of 64" in text
+    fields = read(run, CELLS[0], "field-of-view")["fields"]
+    assert [len(fields), len(fields[0]["map"])] == [2, 8]
+    body = section((run / "report.html").read_text(), "field-of-view")
+    assert body.count("<img") == 2 + 1 + 1
+    assert "Share of the image" in body
+
+
+def test_a_single_cell_and_another_folder(run, tmp_path):
+    cell, out = run / "cells" / CELLS[0], tmp_path / "out"
+    before = (run / "report.html").read_text()
+    text = answer("analyze", str(cell), "field-of-view", "--images", "2", "--out", str(out))
+    assert "report:" not in text
+    assert (out / CELLS[0] / "field-of-view.json").is_file()
+    assert not (cell / "analysis").exists()
+    answer("analyze", str(cell), "field-of-view", "--images", "2")
+    assert 'id="field-of-view"' in (cell / "report.html").read_text()
+    assert (run / "report.html").read_text() == before
+    assert 'id="field-of-view"' in report_html([run])  # the grid's own report shows it when it is drawn next
+
+
+def test_unfinished_cells_are_left_out(run):
+    (run / "cells" / CELLS[0] / "result.json").unlink()
+    text = answer("analyze", str(run), "field-of-view", "--images", "2")
+    assert CELLS[0] not in text
+    assert CELLS[1] in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nowhere", "stabilty"], "unknown analysis 'stabilty'. Did you mean 'stability'?"),
+        (["nowhere", "costs"], "Did you mean 'cost'?"),
+        (["nowhere", "zzz"], "Known are stability, cost, field-of-view."),
+        (["nowhere", "cost"], "no run folder"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_code_2(arguments, message, tmp_path, monkeypatch, capsys):
+    assert message in refused(["analyze", *arguments], tmp_path, monkeypatch, capsys)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_run_without_a_finished_training_is_refused(run, monkeypatch, capsys, tmp_path):
+    for path in run.glob("cells/*/result.json"):
+        path.unlink()
+    assert "no training in" in refused(["analyze", str(run), "cost"], tmp_path, monkeypatch, capsys)
+
+
+def refused(arguments, folder, monkeypatch, capsys) -> str:
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(sys, "argv", ["evolvent", *arguments])
+    with pytest.raises(SystemExit) as caught:
+        cli.main()
+    assert caught.value.code == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    return error
+
+
+def section(report: str, anchor: str) -> str:
+    found = re.search(rf'<section id="{anchor}">.*?</section>', report, re.S)
+    assert found, anchor
+    return found[0]
