@@ -124,3 +124,21 @@ def test_output_changed_in_place_is_noticed():
     y, z = flow(tuple(torch.randn(1, 2, 3, 3, requires_grad=True) for _ in range(2)))
     with pytest.raises(RuntimeError, match=r"inplace|in-place"):
         (y.mul_(2) + z).sum().backward()
+
+
+@pytest.mark.parametrize("activation", ["relu", "tanh"])
+def test_a_loss_of_one_part_leaves_the_other_out(activation):
+    flow = hamiltonian(3, activation=activation).double()
+    u0 = tuple(torch.randn(1, 2, 3, 3, dtype=torch.float64) for _ in range(2))
+    found = {}
+    for text in ("backprop", "reversible"):
+        flow.gradient = text
+        flow.zero_grad()
+        flow(u0)[0].square().sum().backward()
+        found[text] = {name: p.grad for name, p in flow.named_parameters()}
+    for name, expected in found["backprop"].items():
+        if expected is None:
+            assert found["reversible"][name] is None
+        else:
+            torch.testing.assert_close(found["reversible"][name], expected, rtol=1e-10, atol=1e-12)
+    assert found["backprop"]["dynamics.2.layer2.operator.weight"] is None

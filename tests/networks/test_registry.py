@@ -53,7 +53,7 @@ def test_spec_says_how_a_network_was_made():
 
 
 def test_names_are_listed_by_pattern():
-    assert list_models("hamiltonian*") == ["hamiltonian", "hamiltonian74"]
+    assert list_models("hamiltonian*") == ["hamiltonian", "hamiltonian1202", "hamiltonian74"]
     assert list_models("none*") == []
 
 

@@ -50,7 +50,7 @@ Args:
     head_pool: average pooling before the linear map.
     dropout: share of pooled features dropped in training.
     operator: kind of :math:`K`, such as ``"full"``, ``"lean"`` or ``"multigrid"``.
-    norm, bias: normalisation inside the blocks, learned :math:`b`.
+    norm, bias: normalisation inside the blocks, learned :math:`b`.{own}
 
 Shape: (B, in_channels, H, W) to (B, num_classes), or to (B, num_classes, H, W) for segmentation.
 """
@@ -62,7 +62,8 @@ def unit_family(
     """Register the networks of this frame whose units evolve as the decorated function says.
 
     The function's docstring states the equation; the arguments that all such families share are added to it.
-    ``defaults`` are the family's own for some of them; the function's own keyword arguments become options as well.
+    ``defaults`` are the family's own for some of them. The function's own keyword arguments, explained under ``Args:`` at
+    the end of its docstring, become options as well.
     """
 
     def register(make_evolution: Callable[..., Evolution]) -> Callable[..., ImageNetwork]:
@@ -97,7 +98,8 @@ def unit_family(
         build.__kwdefaults__ = {**(build.__kwdefaults__ or {}), **defaults}
         _adopt_options(build, make_evolution)
         build.__name__, build.__qualname__, build.__module__ = name, name, make_evolution.__module__
-        build.__doc__ = (inspect.getdoc(make_evolution) or "") + _ARGUMENTS
+        equation, _, own_arguments = (inspect.getdoc(make_evolution) or "").partition("\n\nArgs:")
+        build.__doc__ = equation + _ARGUMENTS.format(own=own_arguments)
         register_family(name, papers=papers, recipe=recipe)(build)
         return build
 

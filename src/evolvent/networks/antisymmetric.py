@@ -14,8 +14,11 @@ def antisymmetric(unit: Unit, *, damping: float = 0.1) -> Evolution:
 
     .. math:: u_{j+1} = u_j + h\, \sigma\bigl((K_j - K_j^\top - \gamma I) u_j + b_j\bigr)
 
-    Haber and Ruthotto 2017. The eigenvalues of :math:`K - K^\top` are imaginary; ``damping``, :math:`\gamma`, moves
-    them to the left, into the stability region of Euler's method.
+    Haber and Ruthotto 2017. The eigenvalues of :math:`K - K^\top` are imaginary; damping moves them to the left, into
+    the stability region of Euler's method.
+
+    Args:
+        damping: :math:`\gamma`.
     """
     blocks = [Antisymmetric(unit.width, damping=damping, **unit.layer) for _ in range(unit.blocks)]
     return Evolution(blocks, Euler(), step_size=unit.step_size)

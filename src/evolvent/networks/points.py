@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-import torch
 from torch import Tensor, nn
 
 from evolvent._core.errors import ConfigError, ShapeError
@@ -91,6 +90,7 @@ def point_resnet(
 
     Shape: (B, in_features) to (B, num_classes).
 
+    >>> import torch
     >>> point_resnet(num_classes=3)(torch.zeros(5, 2)).shape
     torch.Size([5, 3])
     """

@@ -24,7 +24,7 @@ def flow_figures(animations: Sequence[Animation]) -> str:
 def _animation(animation: Animation) -> str:
     places = _places(animation.frames)
     description = f"{animation.title}: {places.shape[1]} points, coloured by class"
-    moving = _svg(f"{description}, moving from first to last", _moving(places, animation.labels), "moving")
+    moving = _svg(f"{description}, moving from first to last", _moving(places, animation.labels))
     panels = [figure(moving, "Features through time, each frame scaled to the picture", "card moving")]
     if animation.regions:
         panels.insert(0, figure(_decisions(animation, animation.regions), "Decision regions", "card"))
@@ -122,5 +122,6 @@ def _numbers(values: Sequence[float]) -> list[str]:
     return [f"{value:.4g}" for value in values]
 
 
-def _svg(description: str, html: str, kind: str = "") -> str:
-    return f'<svg class="points {kind}" role="img" aria-label="{text(description)}" viewBox="0 0 {SIDE} {SIDE}">{html}</svg>'
+def _svg(description: str, html: str) -> str:
+    attributes = f'class="points" role="img" aria-label="{text(description)}" viewBox="0 0 {SIDE} {SIDE}"'
+    return f"<svg {attributes}>{html}</svg>"

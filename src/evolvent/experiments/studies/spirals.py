@@ -166,6 +166,6 @@ def _answer(rows: list[list[Any]]) -> str:
     least = min(rows, key=lambda row: row[5])
     counts = sorted(row[1] for row in rows)
     return (
-        f"With {counts[0]:,} to {counts[-1]:,} parameters each, the networks untangle the spirals: {shares} of the test "
-        f"points right; perturbations grow least in the {least[0]} flow, {least[5]:.2g}-fold."
+        f"With {counts[0]:,} to {counts[-1]:,} parameters each, the networks untangle the spirals: {shares} of the "
+        f"test points right; perturbations grow least in the {least[0]} flow, {least[5]:.2g}-fold."
     )
