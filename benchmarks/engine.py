@@ -22,9 +22,9 @@ from evolvent.experiments.recipe import Recipe
 
 ROUNDS = 5
 CASES = {
-    "hamiltonian, 56,858 parameters, batch 50": ["variants={}", "model={name: hamiltonian, options: {channels: [16, 32, 64], blocks: 2, step_size: 0.2}}"],
-    "resnet, 57,070 parameters, batch 50": ["variants={}", "model={name: resnet, options: {channels: [9, 18, 37], blocks: 2}}"],
-}  # fmt: skip
+    "hamiltonian, 56,858 parameters, batch 50": "{name: hamiltonian, options: {channels: [16, 32, 64], blocks: 2}}",
+    "resnet, 57,070 parameters, batch 50": "{name: resnet, options: {channels: [9, 18, 37], blocks: 2}}",
+}
 
 
 def engine_rate(recipe: Recipe) -> float:
@@ -69,8 +69,8 @@ def bare_rate(recipe: Recipe) -> float:
 
 def main() -> None:
     rows = {}
-    for name, settings in CASES.items():
-        recipe = load_recipe("demo", [*settings, "seeds=[0]", "training.epochs=2"])
+    for name, model in CASES.items():
+        recipe = load_recipe("demo", ["variants={}", f"model={model}", "seeds=[0]", "training.epochs=2"])
         rates: dict[str, list[float]] = {"engine": [], "bare": []}
         for _ in range(ROUNDS):
             rates["bare"].append(bare_rate(recipe))

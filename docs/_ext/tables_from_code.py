@@ -74,7 +74,8 @@ class DynamicsTable(Table):
         from evolvent import dynamics
 
         offered = [getattr(dynamics, name) for name in dynamics.__all__]
-        kinds = [k for k in offered if inspect.isclass(k) and issubclass(k, dynamics.Dynamics) and not inspect.isabstract(k)]
+        classes = [k for k in offered if inspect.isclass(k) and not inspect.isabstract(k)]
+        kinds = [k for k in classes if issubclass(k, dynamics.Dynamics)]
         rows = [[_reference(kind, "dynamics"), _first_line(kind)] for kind in kinds]
         return markdown_table(["dynamics", "what it is"], rows)
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from evolvent import dynamics, errors, gradients, integrators, networks, operators
     from evolvent.evolution import Evolution, evolutions, set_gradient
     from evolvent.networks import create_model, list_models, load, save
-    from evolvent.planning import plan
+    from evolvent.analysis.planning import plan
 
 __version__ = "0.1.0"
 
@@ -44,6 +44,6 @@ __getattr__, __dir__ = attach(
     names={
         "evolvent.evolution": ["Evolution", "evolutions", "set_gradient"],
         "evolvent.networks": ["create_model", "list_models", "load", "save"],
-        "evolvent.planning": ["plan"],
+        "evolvent.analysis.planning": ["plan"],
     },
 )

@@ -11,8 +11,8 @@ import pytest
 from evolvent.experiments.record import read_metrics
 
 SETTINGS = (
-    "model.name=hamiltonian", "model.options={channels: [8, 16], blocks: 1, step_size: 0.2}", "variants={}", "seeds=[0]",
-    "data.name=digits", "data.batch_size=40", "training.epochs=1", "task.smoothness=1.0e-4",
+    "model.name=hamiltonian", "model.options={channels: [8, 16], blocks: 1, step_size: 0.2}", "variants={}",
+    "seeds=[0]", "data.name=digits", "data.batch_size=40", "training.epochs=1", "task.smoothness=1.0e-4",
 )  # fmt: skip
 
 # The command line, with each process's loss of every step written down.

@@ -62,8 +62,8 @@ def unit_family(
     """Register the networks of this frame whose units evolve as the decorated function says.
 
     The function's docstring states the equation; the arguments that all such families share are added to it.
-    ``defaults`` are the family's own for some of them. The function's own keyword arguments, explained under ``Args:`` at
-    the end of its docstring, become options as well.
+    ``defaults`` are the family's own for some of them. The function's own keyword arguments, explained under ``Args:``
+    at the end of its docstring, become options as well.
     """
 
     def register(make_evolution: Callable[..., Evolution]) -> Callable[..., ImageNetwork]:

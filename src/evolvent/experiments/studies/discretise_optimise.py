@@ -1,4 +1,4 @@
-"""Discretise then optimise, or optimise then discretise: exact gradients of the steps against the continuous adjoint."""
+"""Discretise then optimise, or optimise then discretise: gradients of the steps against the continuous adjoint."""
 
 from __future__ import annotations
 
@@ -217,9 +217,10 @@ def _answer(
     exact, adjoint = (found for name, found in trained.items() if name.startswith(f"{few} "))
     euler = [100 * error for error in errors["Euler"]]
     return (
-        f"With Euler the continuous adjoint misses the gradient by {euler[0]:.0f} % at {settings.steps[0]} steps and by "
-        f"{euler[-1]:.1f} % at {settings.steps[-1]}; trained with {few} steps it gets {100 * adjoint['accuracy'][0]:.1f} % "
-        f"of the test points right at {adjoint['cost'][-1] / exact['cost'][-1]:.2g} times the cost of exact gradients, "
-        f"which get {100 * exact['accuracy'][0]:.1f} %; back from T = {settings.horizons[-1]:g} in {worst} dynamics its "
-        f"gradient has a relative error of {lost['gradient'][-1]:.0e}."
+        f"With Euler the continuous adjoint misses the gradient by {euler[0]:.0f} % at {settings.steps[0]} steps and "
+        f"by {euler[-1]:.1f} % at {settings.steps[-1]}; trained with {few} steps it gets "
+        f"{100 * adjoint['accuracy'][0]:.1f} % of the test points right at "
+        f"{adjoint['cost'][-1] / exact['cost'][-1]:.2g} times the cost of exact gradients, which get "
+        f"{100 * exact['accuracy'][0]:.1f} %; back from T = {settings.horizons[-1]:g} in {worst} dynamics its gradient "
+        f"has a relative error of {lost['gradient'][-1]:.0e}."
     )

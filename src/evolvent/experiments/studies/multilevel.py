@@ -1,0 +1,156 @@
+"""Multilevel training: few layers first, then twice as many, against all layers from the start at equal cost."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable
+from typing import Any, Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from evolvent import data
+from evolvent._core.config import Config
+from evolvent._core.randomness import derive_seed, permutation
+from evolvent.experiments.studies.result import Curve, StudyResult, Table, Tell
+from evolvent.networks import create_model
+
+History = dict[str, list[float]]
+
+
+class Settings(Config):
+    """A Hamiltonian network on scikit-learn's digits, whose steps double from level to level."""
+
+    coarsest: int = Field(default=2, ge=1, description="steps on the first level")
+    epochs: list[int] = Field(default=[8, 4, 4], min_length=2, description="on each level; direct training gets equal cost")
+    end_time: float = Field(default=1.6, gt=0)
+    channels: int = Field(default=16, ge=2, multiple_of=2)
+    batch: int = Field(default=50, ge=1)
+    learning_rate: float = Field(default=0.003, gt=0)
+    images: int = Field(default=1000, ge=10, description="training images that are used")
+    repeats: int = Field(default=3, ge=1, description="initial networks; figures are medians over them")
+    interpolation: Literal["constant", "linear"] = "constant"
+
+
+def run(settings: Settings, seed: int, tell: Tell) -> StudyResult:
+    digits = data.load("digits")
+    train = digits.train.images[: settings.images].float() / 255, digits.train.labels[: settings.images]
+    test = digits.test.images.float() / 255, digits.test.labels
+    plans = _plans(settings)
+    found: dict[str, list[History]] = {name: [] for name in plans}
+    total = settings.repeats * len(plans)
+    for k in range(total):
+        name, repeat = list(plans)[k % len(plans)], k // len(plans)
+        history = _train(settings, plans[name], train, test, derive_seed(seed, repeat),
+                         lambda share, k=k, name=name: tell((k + share) / total, name))  # fmt: skip
+        found[name].append(history)
+    median = {name: _median(histories) for name, histories in found.items()}
+    return StudyResult(
+        answer=_answer(median, settings),
+        tables=[_table(median, plans)],
+        curves=[
+            Curve("Training loss over work", "work units", "cross-entropy",
+                  {name: (h["work"], h["loss"]) for name, h in median.items()}, log_y=True),
+            Curve("Test accuracy over work", "work units", "share of test images",
+                  {name: (h["work"], h["accuracy"]) for name, h in median.items()}),
+        ],
+    )  # fmt: skip
+
+
+def _plans(settings: Settings) -> dict[str, list[tuple[int, int]]]:
+    """Steps and epochs of each level, for multilevel and direct training of the same cost."""
+    levels = [(settings.coarsest * 2**k, epochs) for k, epochs in enumerate(settings.epochs)]
+    finest = levels[-1][0]
+    equal = max(1, round(sum(steps * epochs for steps, epochs in levels) / finest))
+    arrows = " → ".join(str(steps) for steps, _ in levels)
+    return {f"multilevel {arrows}": levels, f"direct {finest}": [(finest, equal)]}
+
+
+def _train(
+    settings: Settings,
+    plan: list[tuple[int, int]],
+    train: tuple[Tensor, Tensor],
+    test: tuple[Tensor, Tensor],
+    seed: int,
+    tell: Callable[[float], None],
+) -> History:
+    """Adam over all levels; loss and accuracy after each epoch, over the work done so far."""
+    from evolvent.tasks.multilevel import carry_state, refine  # loads lightning
+
+    finest, done = settings.coarsest * 2 ** (len(settings.epochs) - 1), 0
+    model = _network(settings, plan[0][0], seed)
+    optimizer = torch.optim.Adam(model.parameters(), lr=settings.learning_rate)
+    history: History = {"work": [0.0], "loss": [_loss(model, train)], "accuracy": [_accuracy(model, test)]}
+    for level, (steps, epochs) in enumerate(plan):
+        if level:
+            finer = refine(model, settings.interpolation)
+            renewed = torch.optim.Adam(finer.parameters(), lr=settings.learning_rate)
+            carry_state(model, optimizer, finer, renewed, settings.interpolation)
+            model, optimizer = finer, renewed
+        for _ in range(epochs):
+            _epoch(model, optimizer, train, permutation(len(train[0]), seed, done).split(settings.batch))
+            done += 1
+            history["work"].append(history["work"][-1] + steps / finest)
+            history["loss"].append(_loss(model, train))
+            history["accuracy"].append(_accuracy(model, test))
+            tell(done / sum(epochs for _, epochs in plan))
+    return history
+
+
+def _network(settings: Settings, steps: int, seed: int) -> nn.Module:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return create_model("hamiltonian", in_channels=1, image_size=8, channels=(settings.channels,), blocks=steps,
+                            step_size=settings.end_time / steps)  # fmt: skip
+
+
+def _epoch(model: nn.Module, optimizer: torch.optim.Optimizer, train: tuple[Tensor, Tensor], batches: Any) -> None:
+    for batch in batches:
+        loss = F.cross_entropy(model(train[0][batch]), train[1][batch])
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+
+@torch.no_grad()
+def _loss(model: nn.Module, part: tuple[Tensor, Tensor]) -> float:
+    return F.cross_entropy(model(part[0]), part[1]).item()
+
+
+@torch.no_grad()
+def _accuracy(model: nn.Module, part: tuple[Tensor, Tensor]) -> float:
+    return (model(part[0]).argmax(dim=1) == part[1]).double().mean().item()
+
+
+def _median(histories: list[History]) -> History:
+    return {key: [statistics.median(v) for v in zip(*(h[key] for h in histories), strict=True)] for key in histories[0]}
+
+
+def work_to_reach(history: History, loss: float) -> float | None:
+    """Work after which the training loss is at most ``loss`` for the first time; None if it never is."""
+    return next((w for w, value in zip(history["work"], history["loss"], strict=True) if value <= loss), None)
+
+
+def _table(median: dict[str, History], plans: dict[str, list[tuple[int, int]]]) -> Table:
+    target = max(history["loss"][-1] for history in median.values())
+    columns = ["training", "epochs", "work units", "training loss", "test accuracy", f"work to a loss of {target:.3g}"]
+    rows = [
+        [name, " + ".join(str(epochs) for _, epochs in plans[name]), h["work"][-1], h["loss"][-1], h["accuracy"][-1],
+         work_to_reach(h, target)]
+        for name, h in median.items()
+    ]  # fmt: skip
+    return Table("At equal cost; a work unit is one epoch of the deepest network", columns, rows)
+
+
+def _answer(median: dict[str, History], settings: Settings) -> str:
+    multilevel, direct = median.values()
+    half = max(h["loss"][0] for h in median.values()) / 4
+    early = [work_to_reach(h, half) for h in (multilevel, direct)]
+    begin = " and ".join("never" if w is None else f"after {w:.2g} work units" for w in early)
+    return (
+        f"For {multilevel['work'][-1]:.3g} work units multilevel training ends at a loss of {multilevel['loss'][-1]:.2g} "
+        f"and {100 * multilevel['accuracy'][-1]:.1f} % of the test images, direct training at {direct['loss'][-1]:.2g} "
+        f"and {100 * direct['accuracy'][-1]:.1f} %; a quarter of the first loss is reached {begin}."
+    )
