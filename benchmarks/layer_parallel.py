@@ -23,11 +23,10 @@ from results import store
 from torch import Tensor
 from torch.nn import functional as F
 
-from evolvent import Evolution, create_model, data, evolutions
+from evolvent import Evolution, create_model, data, evolutions, refine
 from evolvent.dynamics import Hamiltonian
 from evolvent.gradients import Backprop, GradientStrategy, LayerParallel
 from evolvent.integrators import Verlet
-from evolvent.tasks.multilevel import refine
 
 BATCH, CHANNELS, TOLERANCE = 8, 16, 1e-9
 WORKERS = (1, 2, 4, 8, 16, 32, 64, 128)

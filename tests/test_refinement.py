@@ -1,4 +1,4 @@
-"""Refinement of evolutions and networks, and training over several levels."""
+"""Refinement of evolutions, and training over several levels."""
 
 import copy
 import itertools
@@ -11,13 +11,12 @@ from torch.nn import functional as F
 from torch.testing import assert_close
 
 import evolvent as ev
-from evolvent import Evolution, evolutions
+from evolvent import Evolution, evolutions, refine
 from evolvent.dynamics import Hamiltonian, Residual, time_varying
 from evolvent.errors import ConfigError
-from evolvent.evolution import refine_evolutions
 from evolvent.experiments.checkpoints import AtomicCheckpointIO
 from evolvent.integrators import Euler, LinearMultistep, Verlet
-from evolvent.tasks.multilevel import MultilevelSchedule, MultilevelTraining, carry_state, refine
+from evolvent.tasks.multilevel import MultilevelSchedule, MultilevelTraining, carry_state
 from evolvent.tasks.optimizers import OptimizerConfig, make_optimizer
 
 
@@ -106,43 +105,6 @@ def test_methods_with_parameters_of_their_steps_are_refused():
     flow = Evolution(Residual(2), LinearMultistep(2), steps=2)
     with pytest.raises(ConfigError, match="cannot be refined"):
         flow.refine()
-
-
-def test_any_module_with_evolutions_is_refined():
-    model = nn.Sequential(nn.Conv2d(1, 4, 1), smooth_list(2).float(), nn.Sequential(smooth_list(3).float()))
-    fine = refine(model)
-    assert [e.steps for _, e in evolutions(fine)] == [4, 6]
-    assert [e.steps for _, e in evolutions(model)] == [2, 3]
-    assert refine_evolutions(smooth_list(2)).steps == 4
-    with pytest.raises(ConfigError, match="contains no Evolution"):
-        refine(nn.Linear(2, 2))
-
-
-@pytest.mark.parametrize("blocks", [2, (1, 3)])
-def test_a_refined_network_can_be_saved_and_loaded(tmp_path, blocks):
-    model = ev.create_model("hamiltonian", in_channels=1, image_size=8, channels=(4, 8), blocks=blocks, step_size=0.3)
-    fine = refine(refine(model))
-    assert fine.spec.options["step_size"] == 0.075
-    assert fine.spec.options["blocks"] == (8 if blocks == 2 else (4, 12))
-    assert model.spec.options["step_size"] == 0.3
-    ev.save(fine, tmp_path / "model")
-    x = torch.randn(2, 1, 8, 8)
-    assert torch.equal(ev.load(tmp_path / "model")(x), fine.eval()(x))
-
-
-def test_a_member_of_a_family_refines_from_its_own_options():
-    assert refine(ev.create_model("hamiltonian74")).spec == ev.networks.ModelSpec(
-        "hamiltonian74", {"blocks": 12, "step_size": 0.05}
-    )
-
-
-def test_networks_with_transition_blocks_are_refused():
-    with pytest.raises(ConfigError, match=r"resnet cannot be refined.*4 \+ 3 steps.*4 \+ 2"):
-        refine(ev.create_model("resnet", channels=(4, 8), blocks=2))
-    one_unit = ev.create_model("preresnet", channels=(4,), blocks=2)
-    state = torch.get_rng_state()
-    assert [e.steps for _, e in evolutions(refine(one_unit))] == [4]
-    assert torch.equal(torch.get_rng_state(), state)
 
 
 def test_schedule_counts_epochs():

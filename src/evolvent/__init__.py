@@ -14,9 +14,9 @@ from evolvent._core.lazy import attach
 
 if TYPE_CHECKING:
     from evolvent import dynamics, errors, gradients, integrators, networks, operators
-    from evolvent.evolution import Evolution, evolutions, set_gradient
-    from evolvent.networks import create_model, list_models, load, save
     from evolvent.analysis.planning import plan
+    from evolvent.evolution import Evolution, evolutions, set_gradient
+    from evolvent.networks import create_model, list_models, load, refine, save
 
 __version__ = "0.1.0"
 
@@ -34,6 +34,7 @@ __all__ = [
     "networks",
     "operators",
     "plan",
+    "refine",
     "save",
     "set_gradient",
 ]
@@ -43,7 +44,7 @@ __getattr__, __dir__ = attach(
     modules=["dynamics", "errors", "gradients", "integrators", "networks", "operators", "data", "testing"],
     names={
         "evolvent.evolution": ["Evolution", "evolutions", "set_gradient"],
-        "evolvent.networks": ["create_model", "list_models", "load", "save"],
+        "evolvent.networks": ["create_model", "list_models", "load", "refine", "save"],
         "evolvent.analysis.planning": ["plan"],
     },
 )

@@ -182,7 +182,7 @@ def refine_evolutions(
 ) -> nn.Module:
     """A copy of ``module`` whose evolutions are all refined; see :meth:`Evolution.refine`.
 
-    A registered network's ``spec`` does not follow; use :func:`evolvent.tasks.multilevel.refine` for networks.
+    A registered network's ``spec`` does not follow; use :func:`evolvent.networks.refine` for networks.
     """
     twin = copy.deepcopy(module)
     if isinstance(twin, Evolution):

@@ -5,9 +5,9 @@ import torch
 from torch import nn
 
 import evolvent as ev
+from evolvent.analysis.planning import Cost, Plan, in_words, peak_bytes, read_bytes
 from evolvent.errors import ConfigError
 from evolvent.gradients import Backprop, Checkpoint, Reversible
-from evolvent.analysis.planning import Cost, Plan, in_words, peak_bytes, read_bytes
 
 SHAPE = (32, 3, 16, 16)
 

@@ -40,7 +40,7 @@ def run(
     if isinstance(chosen, StudyRecipe):
         if data is not None or devices * nodes > 1:
             raise ConfigError(
-                f"{chosen.name} is a study: it makes its own data, in one process. Leave out --data, --devices, --nodes."
+                f"{chosen.name} is a study: it makes its own data in one process. Leave out --data, --devices, --nodes."
             )
         _run_study(chosen, out, resume)
         return

@@ -41,7 +41,7 @@ class Levels:
 
     @classmethod
     def over(cls, fine: range, coarsening: int, count: int) -> Self:
-        """So many levels over some fine steps; the last step of a level is shorter where the coarsening leaves a rest."""
+        """So many levels over some fine steps; the last step of a level may be shorter."""
         steps, groups = [[LongStep(j, 1) for j in fine]], []
         for _ in range(count - 1):
             cut = [steps[-1][k : k + coarsening] for k in range(0, len(steps[-1]), coarsening)]

@@ -6,6 +6,7 @@ from evolvent.networks._papers import PAPERS, Paper
 from evolvent.networks._registry import ModelEntry, ModelSpec, create_model, list_models, model_entry
 from evolvent.networks._skeleton import ImageNetwork
 from evolvent.networks.points import PointNetwork
+from evolvent.networks.refinement import refine
 
 __all__ = [
     "PAPERS",
@@ -26,6 +27,7 @@ __all__ = [
     "odenet",
     "parabolic",
     "points",
+    "refine",
     "resnet",
     "save",
 ]
