@@ -67,3 +67,16 @@ def permutation(count: int, *key: int) -> Tensor:
     """A permutation of ``0 ... count - 1`` that depends on ``key`` alone."""
     bits = _mix(_mix(torch.arange(count) + _GOLDEN) ^ derive_seed(*key))
     return torch.argsort(bits, stable=True)
+
+
+def reseed(*parts: int) -> None:
+    """Set torch's own generators, on every device in use, to a seed that depends on ``parts`` alone.
+
+    Meant for every step of a training: unlike ``torch.manual_seed`` it queues nothing for devices that are not in use.
+    """
+    seed = derive_seed(*parts)
+    torch.default_generator.manual_seed(seed)
+    if torch.cuda.is_initialized():
+        torch.cuda.manual_seed_all(seed)
+    if torch.backends.mps.is_available():
+        torch.mps.manual_seed(seed)

@@ -14,7 +14,7 @@ from torch import nn
 
 from evolvent import analysis
 from evolvent._core.files import write_text
-from evolvent._core.randomness import derive_seed
+from evolvent._core.randomness import reseed
 from evolvent.data import Batch, BatchLoader, ImageData, ImageSet, Preprocess, per_pixel_mean, split
 from evolvent.data import load as load_data
 from evolvent.evolution import set_gradient
@@ -70,7 +70,7 @@ def build_model(cell: Cell, data: ImageData) -> nn.Module:
     known = model_entry(cell.model.name).known_options()
     fitting = {"num_classes": len(data.classes), "in_channels": channels, "image_size": (height, width)}
     fitting = {key: value for key, value in fitting.items() if key in known}
-    torch.manual_seed(derive_seed(cell.seed))
+    reseed(cell.seed)
     model = create_model(cell.model.name, **{**fitting, **cell.model.options})
     set_gradient(model, cell.training.gradient)
     return model

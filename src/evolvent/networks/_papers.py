@@ -163,7 +163,7 @@ for _paper in (
         "guenther2020",
         "article",
         "Layer-Parallel Training of Deep Residual Neural Networks",
-        ("G{\\\"u}nther, Stefanie", "Ruthotto, Lars", "Schroder, Jacob B.", "Cyr, Eric C.", "Gauger, Nicolas R."),
+        ("Günther, Stefanie", "Ruthotto, Lars", "Schroder, Jacob B.", "Cyr, Eric C.", "Gauger, Nicolas R."),
         ("journal", "SIAM Journal on Mathematics of Data Science"),
         2020,
         {"volume": "2", "number": "1", "pages": "1--23"},

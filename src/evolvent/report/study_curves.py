@@ -36,6 +36,8 @@ def _panel(curve: Curve, name: str) -> str:
         log_axis(axes)
     if curve.log_x and axes.has_data():
         _log_x(axes, curve)
+    elif all(float(x).is_integer() for line in _lines(curve) for x in line[0]):
+        _whole_x(axes)
     description = f"{curve.title}: {curve.y_label} over {curve.x_label}, one colour per series"
     return figure(_legend(curve) + themed_svg(drawing, name, description), curve.title, "card")
 
@@ -65,6 +67,12 @@ def _log_x(axes: Axes, curve: Curve) -> None:
     axes.xaxis.set_major_locator(FixedLocator(values) if len(values) <= _FEW else LogLocator(numticks=6))
     axes.xaxis.set_minor_locator(NullLocator())
     axes.xaxis.set_major_formatter(plain_number)
+
+
+def _whole_x(axes: Axes) -> None:
+    from matplotlib.ticker import MaxNLocator
+
+    axes.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True, min_n_ticks=1))
 
 
 def _legend(curve: Curve) -> str:

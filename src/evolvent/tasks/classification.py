@@ -11,7 +11,7 @@ from torch.nn import functional as F
 from torchmetrics import MeanMetric, Metric, MetricCollection
 from torchmetrics.classification import MulticlassAccuracy, MulticlassConfusionMatrix
 
-from evolvent._core.randomness import derive_seed
+from evolvent._core.randomness import reseed
 from evolvent.data import Batch, Preprocess, random_crop, random_flip
 from evolvent.evolution import evolutions
 from evolvent.tasks.nonfinite import check_finite
@@ -90,7 +90,7 @@ class Classification(pl.LightningModule):
 
     def on_train_batch_start(self, batch: Any, batch_idx: int) -> None:
         step = self.trainer.global_step
-        torch.manual_seed(derive_seed(self.seed, step, self.global_rank))
+        reseed(self.seed, step, self.global_rank)
         time = step / self.trainer.num_training_batches
         total = self.trainer.max_epochs or 1
         for group in self.trainer.optimizers[0].param_groups:

@@ -45,7 +45,8 @@ def run(settings: Settings, seed: int, tell: Tell) -> StudyResult:
         evolution, u0 = _evolution(settings), torch.randn(settings.batch, settings.width).double()
     tell(0.0, "serial")
     value, gradient = _gradient(evolution, u0, Backprop())
-    residuals, rows, cycles = {}, [], {}
+    rows, cycles = [], {}
+    residuals: dict[str, dict[str, Any]] = {"forward": {}, "backward": {}}
     for k, (c, levels) in enumerate(settings.solves):
         name = f"coarsening {c}, {levels} levels"
         tell(0.1 + 0.8 * k / len(settings.solves), name)
@@ -53,8 +54,8 @@ def run(settings: Settings, seed: int, tell: Tell) -> StudyResult:
         found = _gradient(evolution, u0, strategy)
         whole = _gradient(evolution, u0, LayerParallel(c, levels))
         histories = strategy.forward_residuals, strategy.backward_residuals
-        for direction, history in zip(("forward", "backward"), histories, strict=True):
-            residuals[f"{name}, {direction}"] = (list(range(1, len(history) + 1)), history)
+        for lines, history in zip(residuals.values(), histories, strict=True):
+            lines[name] = (list(range(1, len(history) + 1)), history)
         cycles[c, levels] = len(histories[0]), len(histories[1])
         errors = _distance(found[0], value), _distance(found[1], gradient), _distance(whole[1], gradient)
         rows.append([name, *cycles[c, levels], *errors])
@@ -65,11 +66,13 @@ def run(settings: Settings, seed: int, tell: Tell) -> StudyResult:
         answer=_answer(rows, speedups, settings, evolution.steps),
         tables=[_exactness(rows, settings), _cost_table(costs), _model_table(speedups, settings)],
         curves=[
-            Curve("Residual of the solves", "cycle", "relative residual", residuals, log_y=True),
-            Curve("MODEL, not measured: speed-up over serial backpropagation", "workers", "speed-up",
-                  {name: (settings.workers, values) for name, values in speedups.items()}, log_x=True, log_y=True),
+            *(
+                Curve(f"Residual of the {direction} solves", "cycle", "relative residual", lines, log_y=True)
+                for direction, lines in residuals.items()
+            ),
+            *_model_curves(speedups, settings),
         ],
-    )  # fmt: skip
+    )
 
 
 def _evolution(settings: Settings) -> Evolution:
@@ -148,6 +151,15 @@ def _cost_table(costs: StepCosts) -> Table:
 def _model_table(speedups: dict[str, list[float]], settings: Settings) -> Table:
     title = f"MODEL, not measured: speed-up for {settings.modelled_layers:,} layers over serial backpropagation"
     return Table(title, ["solve", *(f"{w}" for w in settings.workers)], [[n, *v] for n, v in speedups.items()])
+
+
+def _model_curves(speedups: dict[str, list[float]], settings: Settings) -> list[Curve]:
+    curves = []
+    for ending in dict.fromkeys(name.rpartition(", ")[2] for name in speedups):
+        lines = {name: (settings.workers, v) for name, v in speedups.items() if name.endswith(ending)}
+        title = f"MODEL, not measured: speed-up of solves {'with ' if 'cycles' in ending else ''}{ending}"
+        curves.append(Curve(title, "workers", "speed-up over serial", lines, log_x=True, log_y=True))
+    return curves
 
 
 def _answer(rows: list[list[Any]], speedups: dict[str, list[float]], settings: Settings, layers: int) -> str:
