@@ -9,7 +9,6 @@ Results are stored as ``results/layer_parallel.json``.
 
 from __future__ import annotations
 
-import math
 import socket
 import statistics
 import time
@@ -25,6 +24,7 @@ from torch.nn import functional as F
 
 from evolvent import Evolution, create_model, data, evolutions, refine
 from evolvent.dynamics import Hamiltonian
+from evolvent.experiments.studies.scaling_model import StepCosts, critical_path, modelled_speedup
 from evolvent.gradients import Backprop, GradientStrategy, LayerParallel
 from evolvent.integrators import Verlet
 
@@ -138,36 +138,18 @@ def message_cost(shape: tuple[int, ...]) -> float:
     return result.value
 
 
-def critical_path(steps: int, c: int, levels: int, workers: int, cycles: int) -> tuple[int, int]:
-    """Steps and messages that one solve makes one after another on the busiest of ``workers``."""
-    while levels > 2 and -(-steps // c ** (levels - 1)) < workers:
-        levels -= 1
-    blocks = -(-steps // c ** (levels - 1))
-    share = -(-blocks // min(workers, blocks)) * c ** (levels - 1)  # fine steps of the busiest
-    count, messages = share - share // c, 0  # the first F relaxation
-    local, whole = min(share, steps), steps
-    for level in range(levels - 1):
-        intervals = local // c
-        relax_f = local - intervals
-        count += cycles * (intervals + relax_f + intervals + intervals + relax_f)  # C, F, residual, coarse, F
-        count += cycles * relax_f if level else 0  # F on entering a coarse level
-        messages += cycles * (1 + (2 * math.ceil(math.log2(workers)) if level == 0 else 0)) if workers > 1 else 0
-        local, whole = intervals, -(-whole // c)
-    return count + cycles * whole, messages + (cycles * (workers - 1))
-
-
 def modelled(c: int, levels: int, cycles: tuple[int, int], costs: dict[str, float], message: float) -> dict[str, Any]:
-    """Seconds of a forward and backward pass over ``MODEL_STEPS`` layers, and the ratio to serial backpropagation."""
-    serial = MODEL_STEPS * (costs["forward_taped"] + costs["backprop"])
-    rows = {}
-    for workers in WORKERS:
-        share = -(-MODEL_STEPS // workers)
-        forward, sent = critical_path(MODEL_STEPS, c, levels, workers, cycles[0])
-        backward, sent_back = critical_path(MODEL_STEPS, c, levels, workers, cycles[1])
-        taped = share * (1 + 1 / (c - 1)) * costs["forward_taped"] + share * costs["weights"]
-        seconds = forward * costs["forward"] + backward * costs["pull_back"] + taped + (sent + sent_back) * message
-        rows[workers] = {"seconds": seconds, "speedup": serial / seconds}
-    return {"cycles": cycles, "serial_seconds": serial, "workers": rows}
+    """The modelled ratio of serial backpropagation to a forward and backward pass over ``MODEL_STEPS`` layers."""
+    steps = StepCosts(
+        forward=costs["forward"],
+        taped=costs["forward_taped"],
+        pull_back=costs["pull_back"],
+        weights=costs["weights"],
+        backprop=costs["backprop"],
+        message=message,
+    )
+    speedups = {w: modelled_speedup(MODEL_STEPS, c, levels, w, cycles, steps) for w in WORKERS}
+    return {"cycles": cycles, "speedup": speedups}
 
 
 def check_count(evolution: Evolution, u0: Tensor) -> dict[str, int]:
@@ -201,7 +183,7 @@ def main() -> None:
         converged = len(row["forward_residuals"]), len(row["backward_residuals"])
         for name, cycles in {"to 1e-9": converged, "2 cycles": (2, 2), "1 cycle (simultaneous)": (1, 1)}.items():
             rows[f"c={c}, {levels} levels, {name}"] = found = modelled(c, levels, cycles, costs, message)
-            speedups = {w: round(r["speedup"], 2) for w, r in found["workers"].items()}
+            speedups = {w: round(ratio, 2) for w, ratio in found["speedup"].items()}
             print(f"MODEL c={c}, {levels} levels, {name}: speed-up by workers {speedups}")
     store(
         "layer_parallel",

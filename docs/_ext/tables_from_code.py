@@ -101,7 +101,7 @@ class RecipeTable(Table):
         from evolvent.experiments.catalogue import load_recipe, recipe_names
 
         found = [load_recipe(name) for name in recipe_names()]
-        rows = [[f"`{r.name}`", r.title, f"`{r.data.name}`", str(len(r.cells()))] for r in found]
+        rows = [[f"`{r.name}`", r.title, *r.scope] for r in found]
         return markdown_table(["recipe", "what it shows", "data", "trainings"], rows)
 
 

@@ -5,6 +5,8 @@ import pytest
 from evolvent._core.errors import ConfigError, UnknownNameError
 from evolvent.data import list_datasets
 from evolvent.experiments.catalogue import load_recipe, recipe_names
+from evolvent.experiments.recipe import StudyRecipe
+from evolvent.experiments.studies._registry import study_names
 from evolvent.networks import PAPERS, list_models
 
 
@@ -13,6 +15,9 @@ def test_every_recipe_that_ships_names_things_that_exist(name):
     recipe = load_recipe(name)
     assert recipe.name == name
     assert set(recipe.papers) <= set(PAPERS)
+    if isinstance(recipe, StudyRecipe):
+        assert recipe.study in study_names()
+        return
     assert {figure.variant for figure in recipe.published} <= {cell.variant for cell in recipe.cells()}
     for cell in recipe.cells():
         assert cell.model.name in list_models()

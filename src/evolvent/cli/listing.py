@@ -14,7 +14,7 @@ def recipes() -> None:
 
     found = [load_recipe(name) for name in recipe_names()]
     rows = [
-        [r.name, r.title, r.data.name, f"{len(r.cells()) or '–'}", f"{r.minutes:g} min" if r.minutes else "–"]
+        [r.name, r.title, *r.scope, f"{r.minutes:g} min" if r.minutes else "–"]
         for r in found
     ]
     show_table(["recipe", "what it shows", "data", "trainings", "on two cores"], rows)

@@ -31,7 +31,8 @@ def run(
     from evolvent.cli.display import TerminalObserver, show_summary
     from evolvent.experiments.catalogue import load_recipe
     from evolvent.experiments.engine import Resources
-    from evolvent.experiments.grid import is_main_process, run_folder, run_grid
+    from evolvent.experiments.grid import run_folder, run_grid
+    from evolvent.experiments.lock import is_main_process
     from evolvent.experiments.observer import Observer
     from evolvent.experiments.recipe import StudyRecipe
     from evolvent.report import summary_csv, write_report

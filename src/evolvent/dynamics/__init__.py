@@ -3,6 +3,9 @@
 from evolvent.dynamics._contract import Dynamics, PartitionedDynamics, SecondOrderDynamics, SplitDynamics
 from evolvent.dynamics.antisymmetric import Antisymmetric
 from evolvent.dynamics.hamiltonian import Hamiltonian
+from evolvent.dynamics.nonlocal_flow import NonlocalFlow
+from evolvent.dynamics.nonlocal_fractional import FractionalDiffusion
+from evolvent.dynamics.nonlocal_system import NonlocalSystem
 from evolvent.dynamics.parabolic import Parabolic
 from evolvent.dynamics.reaction_diffusion import ReactionDiffusion
 from evolvent.dynamics.residual import Residual
@@ -13,7 +16,10 @@ from evolvent.dynamics.time_varying import TimeVarying, time_varying
 __all__ = [
     "Antisymmetric",
     "Dynamics",
+    "FractionalDiffusion",
     "Hamiltonian",
+    "NonlocalFlow",
+    "NonlocalSystem",
     "Parabolic",
     "PartitionedDynamics",
     "ReactionDiffusion",

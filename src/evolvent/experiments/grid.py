@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from evolvent import data
-from evolvent._core.errors import ConfigError
 from evolvent.experiments.engine import Resources, check_cell, measure_cost, run_cell
+from evolvent.experiments.lock import is_main_process, locked, refuse_other_run
 from evolvent.experiments.observer import Observer
 from evolvent.experiments.recipe import Cell, Recipe
-from evolvent.experiments.record import Result, is_finished, read_recipe, read_result, write_config
+from evolvent.experiments.record import Result, is_finished, read_result, recipe_identity, write_config
 
 
 def run_folder(recipe: Recipe, out: Path | None = None) -> Path:
@@ -44,13 +40,13 @@ def run_grid(
     cells = recipe.cells()
     folders = {cell.label: cell_folder(recipe, folder, cell) for cell in cells}
     if is_main_process():
-        _refuse_other_run(recipe, folder, resume)
+        refuse_other_run(recipe_identity(folder), recipe.identity, folder, resume)
     sets = {cell.data.name: data.load(cell.data.name, data_folder) for cell in cells}
     variants = {cell.variant: cell for cell in cells}
     for cell in variants.values():
         check_cell(cell, sets[cell.data.name], resources)
     costs = {variant: measure_cost(cell, sets[cell.data.name]) for variant, cell in variants.items()}
-    with _locked(folder):
+    with locked(folder):
         if is_main_process():
             write_config(folder / "recipe.yaml", recipe)
         observer.grid_starts(cells, costs, "; ".join(dict.fromkeys(found.source for found in sets.values())))
@@ -68,37 +64,3 @@ def run_grid(
                 observer.cell_ends(cell, where, result)
             results[cell.label] = result
     return results
-
-
-def _refuse_other_run(recipe: Recipe, folder: Path, resume: bool) -> None:
-    """A folder keeps one run: it is gone on with, never mixed with another."""
-    earlier = read_recipe(folder)
-    if earlier is None:
-        return
-    if not resume:
-        raise ConfigError(f"{folder} holds a run already. Add --resume to go on with it, or choose another --out.")
-    if earlier.identity != recipe.identity:
-        raise ConfigError(f"{folder} holds a run with other settings (see its recipe.yaml). Choose another --out.")
-
-
-def is_main_process() -> bool:
-    """Whether this is the process that writes files, under any launcher (Lightning's, torchrun, SLURM)."""
-    ranks = (os.environ.get(name, "0") for name in ("RANK", "SLURM_PROCID", "LOCAL_RANK", "NODE_RANK"))
-    return all(rank == "0" for rank in ranks)
-
-
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Keep a second run out of the folder; the lock ends with the process, however that ends."""
-    if not is_main_process():
-        yield
-        return
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / ".lock").open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise ConfigError(
-                f"another process is running in {folder}. Wait for it, or choose another --out."
-            ) from None
-        yield

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -127,6 +127,11 @@ class Recipe(Config):
         return Cell.read(values, f"variant {variant!r} of recipe {self.name!r}")
 
     @property
+    def scope(self) -> tuple[str, str]:
+        """Which data, and how many trainings, in words."""
+        return self.data.name, str(len(self.cells()))
+
+    @property
     def identity(self) -> str:
         """Eight hexadecimal digits that change with any setting that changes a result."""
         return _identity(self.model_dump(exclude=_WORDS | {"published"}, mode="json"))
@@ -144,13 +149,10 @@ class StudyRecipe(Config):
     settings: dict[str, Any] = {}
     seeds: list[int] = Field(default=[0], min_length=1)
 
-    # What lists of recipes ask of every recipe.
-    data: ClassVar[DataConfig] = DataConfig(name="its own")
-    published: ClassVar[list[PublishedFigure]] = []
-
-    def cells(self) -> list[Cell]:
-        """None: a study has no cells."""
-        return []
+    @property
+    def scope(self) -> tuple[str, str]:
+        """Which data, and how many trainings, in words."""
+        return "its own", "–"
 
     @property
     def identity(self) -> str:

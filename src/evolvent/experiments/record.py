@@ -119,6 +119,12 @@ def read_study_recipe(folder: Path) -> StudyRecipe | None:
     return StudyRecipe.read(values, str(folder / "recipe.yaml")) if values and "study" in values else None
 
 
+def recipe_identity(folder: Path) -> str | None:
+    """Identity of the recipe that a folder holds a run of, of either kind; None if it holds none."""
+    recipe = read_study_recipe(folder) if is_study(folder) else read_recipe(folder)
+    return recipe.identity if recipe else None
+
+
 def _recipe_values(folder: Path) -> dict[str, Any] | None:
     path = folder / "recipe.yaml"
     return yaml.safe_load(path.read_text(encoding="utf-8")) if path.is_file() else None

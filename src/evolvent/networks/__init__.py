@@ -1,10 +1,22 @@
 """Named architectures: one file per paper, and the registry that finds them."""
 
-from evolvent.networks import antisymmetric, hamiltonian, hyperbolic, imex, lean, odenet, parabolic, points, resnet
+from evolvent.networks import (
+    antisymmetric,
+    hamiltonian,
+    hyperbolic,
+    imex,
+    lean,
+    nonlocal_hamiltonian,
+    odenet,
+    parabolic,
+    points,
+    resnet,
+)
 from evolvent.networks._files import load, save
 from evolvent.networks._papers import PAPERS, Paper
 from evolvent.networks._registry import ModelEntry, ModelSpec, create_model, list_models, model_entry
 from evolvent.networks._skeleton import ImageNetwork
+from evolvent.networks.nonlocal_block import NonlocalBlock
 from evolvent.networks.points import PointNetwork
 from evolvent.networks.refinement import refine
 
@@ -13,6 +25,7 @@ __all__ = [
     "ImageNetwork",
     "ModelEntry",
     "ModelSpec",
+    "NonlocalBlock",
     "Paper",
     "PointNetwork",
     "antisymmetric",
@@ -24,6 +37,7 @@ __all__ = [
     "list_models",
     "load",
     "model_entry",
+    "nonlocal_hamiltonian",
     "odenet",
     "parabolic",
     "points",

@@ -69,9 +69,7 @@ def register_member(
 ) -> None:
     """Register a network of a family that fixes some of the family's options; ``papers`` come before the family's."""
     parent = MODELS.get(family)
-    MODELS.add(
-        name, ModelEntry(name, parent.build, family, papers + parent.papers, recipe or parent.recipe, options)
-    )
+    MODELS.add(name, ModelEntry(name, parent.build, family, papers + parent.papers, recipe or parent.recipe, options))
 
 
 def list_models(pattern: str = "*") -> list[str]:

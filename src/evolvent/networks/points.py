@@ -95,11 +95,17 @@ def point_resnet(
     torch.Size([5, 3])
     """
     check_positive(num_classes=num_classes, in_features=in_features, width=width, layers=layers)
-    if lift == "zero" and width < in_features:
-        raise ConfigError(f"zeros are appended to {in_features} coordinates, so width must reach that, got {width}.")
-    first = nn.Linear(in_features, width) if lift == "linear" else ZeroChannels(width - in_features)
+    first = _lift(lift, in_features, width)
     evolution = _evolution(dynamics, width, layers, step_size, damping)
     return PointNetwork(first, evolution, nn.Linear(width, num_classes), in_features=in_features)
+
+
+def _lift(kind: str, in_features: int, width: int) -> nn.Module:
+    if kind == "linear":
+        return nn.Linear(in_features, width)
+    if width < in_features:
+        raise ConfigError(f"zeros are appended to {in_features} coordinates, so width must reach that, got {width}.")
+    return ZeroChannels(width - in_features)
 
 
 def _evolution(kind: str, width: int, layers: int, step_size: float, damping: float) -> Evolution:

@@ -14,7 +14,7 @@ from evolvent._core.errors import ConfigError
 from evolvent.evolution import evolutions, refine_evolutions
 from evolvent.networks._registry import ModelSpec, create_model, model_entry
 
-_DEPTH = ("blocks", "steps")  # how families call the number of steps
+_DEPTH = ("blocks", "steps", "layers")  # how families call the number of steps
 
 
 def refine(

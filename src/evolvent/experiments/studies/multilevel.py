@@ -15,7 +15,7 @@ from evolvent import data
 from evolvent._core.config import Config
 from evolvent._core.randomness import derive_seed, permutation
 from evolvent.experiments.studies.result import Curve, StudyResult, Table, Tell
-from evolvent.networks import create_model
+from evolvent.networks import create_model, refine
 
 History = dict[str, list[float]]
 
@@ -77,7 +77,7 @@ def _train(
     tell: Callable[[float], None],
 ) -> History:
     """Adam over all levels; loss and accuracy after each epoch, over the work done so far."""
-    from evolvent.tasks.multilevel import carry_state, refine  # loads lightning
+    from evolvent.tasks.multilevel import carry_state  # loads lightning
 
     finest, done = settings.coarsest * 2 ** (len(settings.epochs) - 1), 0
     model = _network(settings, plan[0][0], seed)
@@ -148,10 +148,10 @@ def _answer(median: dict[str, History]) -> str:
     multilevel, direct = median.values()
     quarter = max(h["loss"][0] for h in median.values()) / 4
     early = [work_to_reach(h, quarter) for h in (multilevel, direct)]
-    begin = " and ".join("never" if w is None else f"after {w:.2g} units" for w in early)
+    begin = " and ".join("never" if w is None else f"after {w:.2g}" for w in early)
     return (
         f"For {multilevel['work'][-1]:.3g} work units multilevel training ends at a loss of "
         f"{multilevel['loss'][-1]:.2g} with {100 * multilevel['accuracy'][-1]:.1f} % of the test images right, direct "
         f"training at {direct['loss'][-1]:.2g} with {100 * direct['accuracy'][-1]:.1f} %; a quarter of the first loss "
-        f"is reached {begin}."
+        f"is reached {begin} units."
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -29,7 +29,7 @@ class Curve:
     title: str
     x_label: str
     y_label: str
-    series: dict[str, tuple[Sequence[float], Sequence[float]]]
+    series: Mapping[str, tuple[Sequence[float], Sequence[float]]]
     log_x: bool = False
     log_y: bool = False
 

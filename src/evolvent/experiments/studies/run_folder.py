@@ -18,8 +18,9 @@ import numpy as np
 from evolvent._core.errors import ConfigError
 from evolvent._core.files import atomic_path, write_text
 from evolvent.experiments.environment import environment
+from evolvent.experiments.lock import locked, refuse_other_run
 from evolvent.experiments.recipe import StudyRecipe
-from evolvent.experiments.record import read_study_recipe, write_config
+from evolvent.experiments.record import recipe_identity, write_config
 from evolvent.experiments.studies._registry import find_study
 from evolvent.experiments.studies.result import Animation, Curve, Regions, StudyResult, Table, Tell
 
@@ -41,9 +42,7 @@ def run_study(recipe: StudyRecipe, folder: Path, *, resume: bool = False, tell: 
     Raises:
         ConfigError: if the folder holds another run, or this one and ``resume`` is not set; before anything is written.
     """
-    from evolvent.experiments.grid import _locked as locked  # loads the training engine
-
-    _refuse_other_run(recipe, folder, resume)
+    refuse_other_run(recipe_identity(folder), recipe.identity, folder, resume)
     with locked(folder):
         if is_finished(folder):
             return read_study(folder)
@@ -69,16 +68,6 @@ def read_study(folder: Path) -> list[SeedResult]:
         with np.load(folder / FRAMES, allow_pickle=False) as stored:
             arrays = {name: stored[name] for name in stored.files}
     return [_from_plain(entry, arrays) for entry in found]
-
-
-def _refuse_other_run(recipe: StudyRecipe, folder: Path, resume: bool) -> None:
-    if not (folder / "recipe.yaml").is_file():
-        return
-    if not resume:
-        raise ConfigError(f"{folder} holds a run already. Add --resume to go on with it, or choose another --out.")
-    earlier = read_study_recipe(folder)
-    if earlier is None or earlier.identity != recipe.identity:
-        raise ConfigError(f"{folder} holds a run with other settings (see its recipe.yaml). Choose another --out.")
 
 
 def _run_seed(recipe: StudyRecipe, number: int, tell: Tell) -> SeedResult:

@@ -1,0 +1,49 @@
+"""One run per folder: who may write, and how a second run is kept out."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from evolvent._core.errors import ConfigError
+
+
+def is_main_process() -> bool:
+    """Whether this is the process that writes files, under any launcher (Lightning's, torchrun, SLURM)."""
+    ranks = (os.environ.get(name, "0") for name in ("RANK", "SLURM_PROCID", "LOCAL_RANK", "NODE_RANK"))
+    return all(rank == "0" for rank in ranks)
+
+
+def refuse_other_run(earlier: str | None, identity: str, folder: Path, resume: bool) -> None:
+    """A folder keeps one run: it is gone on with, never mixed with another.
+
+    Args:
+        earlier: identity of the recipe that the folder holds, or None.
+        identity: that of the recipe to be run.
+    """
+    if earlier is None:
+        return
+    if not resume:
+        raise ConfigError(f"{folder} holds a run already. Add --resume to go on with it, or choose another --out.")
+    if earlier != identity:
+        raise ConfigError(f"{folder} holds a run with other settings (see its recipe.yaml). Choose another --out.")
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Keep a second run out of the folder; the lock ends with the process, however that ends."""
+    if not is_main_process():
+        yield
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / ".lock").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ConfigError(
+                f"another process is running in {folder}. Wait for it, or choose another --out."
+            ) from None
+        yield

@@ -1,0 +1,102 @@
+"""The nonlocal block of Bohn, Griebel, Kannan 2021, for any network of images."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+from torch import Tensor, nn
+
+from evolvent._core.errors import ConfigError, UnknownNameError
+from evolvent.dynamics import NonlocalSystem
+from evolvent.integrators import Verlet
+from evolvent.operators import (
+    FractionalLaplacian,
+    InverseFractionalLaplacian,
+    NonlocalDiffusion,
+    NonlocalOperator,
+)
+
+NonlocalName: TypeAlias = Literal["diffusion", "fractional", "riesz", "log"]
+
+_OPERATORS = ("diffusion", "fractional", "riesz", "log")
+
+
+class NonlocalBlock(nn.Module):
+    r"""Stages in which every pixel strip hears of every other, with skip connections; the shape stays.
+
+    .. math:: B_k = B_{k-2} + h\, \mathcal K_k[\mathcal O_X B_{k-1}], \qquad B_0 = B_{-1} = X, \qquad
+              \mathcal K_k = \mathcal B \circ \mathrm{ReLU} \circ (C \times C \text{ convolution, } 1 \times 1)
+
+    Eq. 4.1, 4.4, 4.5 and 4.6 of Bohn, Griebel, Kannan 2021, for :math:`\mathcal O` one of :math:`\mathcal L`,
+    :math:`(-\Delta)^{1/2}`, :math:`(-\Delta)^{-1/2}` and :math:`(-\Delta)^{-1}`. Each pair of stages is a Verlet step
+    of their system 4.3 from :math:`V = X`, :math:`W = -X`, with the kernel of :math:`X` in all stages. The paper prints
+    two stages; that further ones are further Verlet steps is our reading.
+
+    Args:
+        channels: number of feature maps, even.
+        operator: ``"diffusion"``, ``"fractional"``, ``"riesz"`` or ``"log"``, or a nonlocal operator of your own, which
+            then has its own ``subsample`` and ``scale``.
+        stages: number of stages, at least 1.
+        subsample: pool size for the strips that are summed over.
+        step_size: :math:`h`.
+        scale: :math:`\lambda` of the kernel.
+
+    Shape: (B, channels, H, W) to the same.
+
+    >>> import torch
+    >>> NonlocalBlock(4, "riesz", subsample=2)(torch.randn(2, 4, 8, 8)).shape
+    torch.Size([2, 4, 8, 8])
+    """
+
+    def __init__(
+        self,
+        channels: int,
+        operator: NonlocalName | NonlocalOperator = "diffusion",
+        *,
+        stages: int = 2,
+        subsample: int = 1,
+        step_size: float = 0.1,
+        scale: float = 1.0,
+    ) -> None:
+        super().__init__()
+        if stages < 1:
+            raise ConfigError(f"a nonlocal block has at least one stage, got {stages}.")
+        if not 0 < step_size < float("inf"):
+            raise ConfigError(f"step_size must be positive and finite, got {step_size}.")
+        named = not isinstance(operator, NonlocalOperator)
+        self.operator = make_nonlocal(operator, channels, subsample, scale) if named else operator
+        self.outer = nn.ModuleList(_outer_convolution(channels) for _ in range(stages))
+        self.step_size = float(step_size)
+        self.integrator = Verlet()
+
+    def forward(self, x: Tensor) -> Tensor:
+        act, h, state = self.operator.at(x), self.step_size, (x, -x)
+        last = len(self.outer) - 1
+        for k in range(0, len(self.outer), 2):
+            system = NonlocalSystem(self.outer[k], self.outer[min(k + 1, last)], act)
+            if k == last:
+                y, z = state
+                return y + self.integrator.couplings(system, 0.0, h)[0].g(z)
+            y, z = self.integrator.step(system, 0.0, state, h)
+            state = (y, z)
+        return -state[1]
+
+    def extra_repr(self) -> str:
+        return f"stages={len(self.outer)}, step_size={self.step_size:g}"
+
+
+def make_nonlocal(name: NonlocalName, channels: int, subsample: int = 1, scale: float = 1.0) -> NonlocalOperator:
+    """One of the four operators of the paper's Table 1, by name."""
+    if name == "diffusion":
+        return NonlocalDiffusion(channels, scale=scale, subsample=subsample)
+    if name == "fractional":
+        return FractionalLaplacian(channels, 0.5, scale=scale, subsample=subsample)
+    if name not in _OPERATORS:
+        raise UnknownNameError("nonlocal operator", name, _OPERATORS, f"There are {', '.join(_OPERATORS)}.")
+    return InverseFractionalLaplacian(channels, 1.0 if name == "log" else 0.5, scale=scale, subsample=subsample)
+
+
+def _outer_convolution(channels: int) -> nn.Sequential:
+    conv = nn.Conv2d(channels, channels, 1, bias=False)
+    nn.init.kaiming_normal_(conv.weight)
+    return nn.Sequential(conv, nn.ReLU(), nn.BatchNorm2d(channels))

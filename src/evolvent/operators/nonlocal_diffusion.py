@@ -1,0 +1,77 @@
+"""Nonlocal diffusion between pixel strips."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+from torch import Tensor
+
+from evolvent._core.errors import ConfigError
+from evolvent.operators.affinity import Affinity, DotProduct, Gaussian, safe_divide
+from evolvent.operators.nonlocal_operator import Embedding, NonlocalOperator, Normaliser
+
+AffinityName: TypeAlias = Literal["dot", "gaussian"]
+
+_AFFINITIES: dict[str, type[Affinity]] = {"dot": DotProduct, "gaussian": Gaussian}
+
+
+class NonlocalDiffusion(NonlocalOperator):
+    r"""Every pixel strip moves towards, or away from, all others by their affinity.
+
+    .. math::
+        (\mathcal L v)_i = \frac{1}{\mathcal N_i} \sum_j \omega(\theta(X_i), \phi(X_j))\, (v_j - v_i), \qquad
+        \omega(x, y) = \lambda\, x^\top y \;\text{ or }\; e^{\lambda x^\top y}
+
+    Eq. 3.1 and 4.1 of Bohn, Griebel, Kannan 2021. For symmetric, non-negative kernels (``"gaussian"`` with embedding
+    ``"shared"`` or ``"none"``, all strips, normaliser ``"count"``) :math:`-\mathcal L` is positive semidefinite and the
+    flow :math:`u' = \mathcal L u` lets energy and variance decay. The dot product may be negative.
+
+    Args:
+        channels: number of feature maps.
+        affinity: ``"dot"`` or ``"gaussian"``.
+        scale: :math:`\lambda > 0`.
+        embedding, normaliser, subsample: see :class:`~evolvent.operators.NonlocalOperator`.
+
+    Shape: (B, channels, H, W) to the same.
+
+    >>> import torch
+    >>> L = NonlocalDiffusion(4, "gaussian")
+    >>> L(torch.ones(1, 4, 3, 3)).abs().max().item()  # constants do not diffuse
+    0.0
+    """
+
+    damping_sign = 1
+
+    def __init__(
+        self,
+        channels: int,
+        affinity: AffinityName = "dot",
+        *,
+        scale: float = 1.0,
+        embedding: Embedding = "pair",
+        normaliser: Normaliser = "count",
+        subsample: int = 1,
+    ) -> None:
+        if affinity not in _AFFINITIES:
+            raise ConfigError(f"affinity is one of {', '.join(map(repr, _AFFINITIES))}, got {affinity!r}.")
+        kernel = _AFFINITIES[affinity](scale)
+        super().__init__(channels, kernel, embedding=embedding, normaliser=normaliser, subsample=subsample)
+
+    def combine(self, x: Tensor, y: Tensor, mine: Tensor, others: Tensor) -> Tensor:
+        return differences(self, x, y, mine, others)
+
+
+def differences(operator: NonlocalOperator, x: Tensor, y: Tensor, mine: Tensor, others: Tensor) -> Tensor:
+    r""":math:`\sum_j \omega_{ij} (v_j - v_i) / \mathcal N_i`.
+
+    A constant taken from all :math:`v` changes nothing but keeps rounding in proportion to what varies.
+    """
+    constant = mine.detach().mean(1, keepdim=True)
+    mine, others = mine - constant, others - constant
+    if operator.normaliser == "count":
+        weighted, row = operator.affinity.sums(x, y, others)
+        return (weighted - row * mine) / others.shape[1]
+    if isinstance(operator.affinity, Gaussian):  # whose row sums cannot vanish
+        return operator.affinity.means(x, y, others) - mine
+    weighted, row = operator.affinity.sums(x, y, others)
+    return safe_divide(weighted, row) - mine.masked_fill(row == 0, 0.0)

@@ -1,0 +1,151 @@
+"""What operators over pairs of pixel strips share: embeddings, subsampling, normaliser."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar, Literal, TypeAlias, get_args
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from evolvent._core.errors import ConfigError, ShapeError
+from evolvent.operators.affinity import Affinity
+
+Embedding: TypeAlias = Literal["pair", "shared", "none"]
+Normaliser: TypeAlias = Literal["count", "row_sum"]
+
+
+class NonlocalOperator(nn.Module):
+    r"""An integral operator whose kernel compares embedded pixel strips instead of positions.
+
+    .. math::
+        (\mathcal O v)_i = \frac{c}{\mathcal N_i} \sum_j \omega(\theta(X_i), \phi(X_j))\, (v_j - v_i)
+        \quad\text{or}\quad
+        \frac{c}{\mathcal N_i} \sum_j \omega(\theta(X_i), \phi(X_j))\, v_j
+
+    Section 4 of Bohn, Griebel, Kannan 2021. Applied to features, the kernel is theirs; :meth:`at` holds the kernel of
+    :math:`X` for several uses. Sums are made in float32 at least, whatever the precision of the features.
+
+    Args:
+        channels: number of feature maps :math:`C`.
+        affinity: :math:`\omega`.
+        embedding: ``"pair"`` learns :math:`\theta` and :math:`\phi`, 1x1 convolutions from :math:`C` to :math:`C / 2`
+            channels; ``"shared"`` learns :math:`\theta` and uses it on both sides, which makes kernels symmetric;
+            ``"none"`` compares the strips themselves.
+        normaliser: :math:`\mathcal N_i` is the number of strips in the sum (``"count"``) or the ``"row_sum"`` of the
+            kernel, with 0 for the result where that is 0.
+        subsample: the strips :math:`j` are the maxima over squares of so many pixels; those at the lower and right
+            edge may be smaller.
+
+    Shape: (B, channels, H, W) to the same.
+
+    Attributes:
+        factor: :math:`c`.
+        damping_sign: the sign with which :math:`u' = \pm\mathcal O u` damps.
+    """
+
+    factor: float = 1.0
+    damping_sign: ClassVar[int]
+
+    def __init__(
+        self,
+        channels: int,
+        affinity: Affinity,
+        *,
+        embedding: Embedding = "pair",
+        normaliser: Normaliser = "count",
+        subsample: int = 1,
+    ) -> None:
+        super().__init__()
+        _check_choice("embedding", embedding, get_args(Embedding))
+        _check_choice("normaliser", normaliser, get_args(Normaliser))
+        if channels < 1 or (embedding != "none" and channels % 2):
+            raise ConfigError(
+                f"embeddings halve the channels, so their number must be even and positive, got {channels}. "
+                "Use an even number, or embedding='none'."
+            )
+        if subsample < 1:
+            raise ConfigError(f"subsample is a number of pixels of at least 1, got {subsample}. 1 keeps all strips.")
+        self.channels, self.affinity = channels, affinity
+        self.embedding: Embedding = embedding
+        self.normaliser: Normaliser = normaliser
+        self.subsample = subsample
+        self.theta = _embedding(channels) if embedding != "none" else None
+        self.phi = _embedding(channels) if embedding == "pair" else None
+
+    def forward(self, u: Tensor) -> Tensor:
+        return self.at(u)(u)
+
+    def at(self, x: Tensor) -> FrozenOperator:
+        """The operator with the kernel of the features ``x``; linear without subsampling."""
+        self._check(x)
+        with torch.autocast(x.device.type, enabled=False):
+            mine = x if self.theta is None else _apply(self.theta, x)
+            others = mine if self.phi is None else _apply(self.phi, x)
+            return FrozenOperator(self, strips(mine), strips(self.pool(others)))
+
+    def pool(self, u: Tensor) -> Tensor:
+        """The strips :math:`j`, as a smaller image."""
+        return u if self.subsample == 1 else F.max_pool2d(u, self.subsample, ceil_mode=True)
+
+    @abstractmethod
+    def combine(self, x: Tensor, y: Tensor, mine: Tensor, others: Tensor) -> Tensor:
+        """The sum over :math:`j` and its normaliser, for strips ``mine`` :math:`v_i` and ``others`` :math:`v_j`."""
+
+    def _check(self, x: Tensor) -> None:
+        if x.ndim != 4 or x.shape[1] != self.channels:
+            raise ShapeError(
+                f"{type(self).__name__} takes features of {self.channels} channels, as (batch, channels, height, "
+                f"width), got {tuple(x.shape)}. Make it for other channels."
+            )
+        if self.subsample > min(x.shape[2:]):
+            raise ShapeError(
+                f"squares of {self.subsample} pixels do not fit into features of shape {tuple(x.shape)}. "
+                "Use a smaller subsample or larger images."
+            )
+
+    def extra_repr(self) -> str:
+        return (
+            f"{self.channels}, {self.affinity}, embedding={self.embedding!r}, normaliser={self.normaliser!r}, "
+            f"subsample={self.subsample}"
+        )
+
+
+@dataclass(frozen=True)
+class FrozenOperator:
+    """A nonlocal operator whose kernel stays that of some features, while it acts on others."""
+
+    operator: NonlocalOperator
+    x: Tensor  # (B, N, D), embedded strips i
+    y: Tensor  # (B, M, D), embedded strips j
+
+    def __call__(self, v: Tensor) -> Tensor:
+        """(B, C, H, W) to the same."""
+        with torch.autocast(v.device.type, enabled=False):
+            mine = v.to(self.x.dtype)
+            others = strips(self.operator.pool(mine))
+            sums = self.operator.combine(self.x, self.y, strips(mine), others)
+            return (self.operator.factor * sums).mT.reshape(v.shape).to(v.dtype)
+
+
+def strips(u: Tensor) -> Tensor:
+    """The pixel strips of features, (B, C, H, W) to (B, H W, C), in float32 at least."""
+    return u.to(torch.promote_types(u.dtype, torch.float32)).flatten(2).mT
+
+
+def _embedding(channels: int) -> nn.Conv2d:
+    conv = nn.Conv2d(channels, channels // 2, 1, bias=False)
+    nn.init.kaiming_normal_(conv.weight, nonlinearity="linear")
+    return conv
+
+
+def _apply(embedding: nn.Conv2d, x: Tensor) -> Tensor:
+    precise = torch.promote_types(x.dtype, torch.float32)
+    return F.conv2d(x.to(precise), embedding.weight.to(precise))
+
+
+def _check_choice(name: str, given: str, known: tuple[str, ...]) -> None:
+    if given not in known:
+        raise ConfigError(f"{name} is one of {', '.join(map(repr, known))}, got {given!r}.")
