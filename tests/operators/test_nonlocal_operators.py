@@ -229,11 +229,25 @@ def test_backward_evaluates_each_block_once(monkeypatch):
     assert calls == [False, True]
 
 
-def test_no_second_derivative_is_pretended():
-    u = torch.randn(1, 4, 3, 3, requires_grad=True)
-    (gradient,) = torch.autograd.grad(FractionalLaplacian(4)(u).square().sum(), u, create_graph=True)
-    with pytest.raises(RuntimeError, match="pair_sum_backward"):
-        gradient.sum().backward()
+@every_kind
+@pytest.mark.parametrize("embedding", ["pair", "shared"])
+def test_second_derivatives(kind, embedding):
+    """Which gradient penalties and analyses need."""
+    op = KINDS[kind](4, embedding=embedding, scale=0.5).double()
+    u = torch.randn(2, 4, 3, 3, dtype=torch.float64, requires_grad=True)
+    inputs, found = [u, *op.parameters()], []
+    for value in (op(u), naive(op, u, u)):
+        (gradient,) = torch.autograd.grad(value.square().sum(), u, create_graph=True)
+        found.append([gradient, *gradients(gradient, *inputs)])
+    for a, b in zip(*found, strict=True):
+        assert_close(a, b, rtol=1e-8, atol=1e-10 * max(1.0, b.abs().max().item()))
+
+
+def test_second_derivative_where_the_exponential_is_saturated():
+    op = NonlocalDiffusion(2, "gaussian", embedding="none").double()
+    u = torch.full((1, 2, 2, 2), 100.0, dtype=torch.float64, requires_grad=True)
+    (gradient,) = torch.autograd.grad(op(u).sum(), u, create_graph=True)
+    assert torch.autograd.grad(gradient.sum(), u)[0].isfinite().all()
 
 
 def test_multiply_adds_are_counted():

@@ -32,4 +32,4 @@ def hamiltonian(unit: Unit) -> Evolution:
 
 
 register_member("hamiltonian74", "hamiltonian", recipe="pide-table1-cifar10", channels=(32, 64, 112), blocks=6)
-register_member("hamiltonian1202", "hamiltonian", recipe="depth-study", channels=(32, 64, 112), blocks=100)
+register_member("hamiltonian1202", "hamiltonian", recipe="depth-study-cifar10", channels=(32, 64, 112), blocks=100)

@@ -2,7 +2,8 @@ r"""Sums over all pairs of pixel strips, :math:`\sum_j f(q_i \cdot k_j)\, v_j`, 
 
 No tensor of all pairs is ever held: the kernel is evaluated a block at a time, and once more in the backward pass,
 where one evaluation serves the gradients of ``q``, ``k`` and ``v``. Registered with PyTorch as operations of their own,
-so that ``torch.export`` and ``torch.compile`` take them whole.
+so that ``torch.export`` and ``torch.compile`` take them whole. Only second derivatives, which are recorded operation by
+operation, hold all pairs.
 """
 
 from __future__ import annotations
@@ -118,7 +119,38 @@ def _keep(ctx, inputs, output) -> None:
 
 
 def _backward(ctx, g: Tensor) -> tuple[Tensor | None, ...]:
-    return (*pair_sum_backward(g.contiguous(), *ctx.saved_tensors, ctx.kind, ctx.parameter), None, None, None)
+    # a graph of the backward pass itself is only made for second derivatives
+    gradients = _traceable_backward if torch.is_grad_enabled() else pair_sum_backward
+    q, k, v, floor = ctx.saved_tensors
+    return (*gradients(g.contiguous(), q, k, v, floor, ctx.kind, ctx.parameter), None, None, None)
+
+
+def _traceable_backward(
+    g: Tensor, q: Tensor, k: Tensor, v: Tensor, floor: Tensor, kind: str, parameter: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    """What :func:`pair_sum_backward` gives, in operations that can be differentiated; holds all pairs."""
+    product = q @ k.mT
+    if kind == "exp":
+        cap = math.log(torch.finfo(v.dtype).max) / 2
+        w = product.clamp(max=cap).exp()
+        slope = w.masked_fill(product > cap, 0.0)
+    else:
+        void = product <= floor
+        p = product.masked_fill(void, 1.0)
+        w, slope = _logarithm_pair(p, parameter) if kind == "log" else _power_pair(p, parameter)
+        w, slope = w.masked_fill(void, 0.0).to(v.dtype), slope.masked_fill(void, 0.0).to(v.dtype)
+    pairs = (g @ v.mT) * slope
+    dq, dk = pairs @ k.to(v.dtype), pairs.mT @ q.to(v.dtype)
+    return dq.to(q.dtype), dk.to(k.dtype), w.mT @ g
+
+
+def _logarithm_pair(p: Tensor, a: float) -> tuple[Tensor, Tensor]:
+    return -a * p.log() - EULER_GAMMA, -a / p
+
+
+def _power_pair(p: Tensor, a: float) -> tuple[Tensor, Tensor]:
+    w = p.pow(-a / 2)
+    return w, -a / 2 * w / p
 
 
 pair_sum.register_autograd(_backward, setup_context=_keep)
