@@ -1,6 +1,7 @@
 """Read-only diagnostics: they compute and hand back small records, and leave the model as it was."""
 
 from evolvent.analysis.cost import activation_bytes, count_multiply_adds, count_parameters
+from evolvent.analysis.diffusion_decay import DiffusionDecay, diffusion_decay, diffusion_matrix
 from evolvent.analysis.energy import EnergyDrift, energy_drift
 from evolvent.analysis.field_of_view import FieldOfView, fields_of_view, measure_field_of_view
 from evolvent.analysis.growth import Growth, perturbation_growth
@@ -9,30 +10,45 @@ from evolvent.analysis.reconstruction import Reconstruction, reconstruction_erro
 from evolvent.analysis.spectrum import Spectrum, spectra, spectrum_at
 from evolvent.analysis.stability import EvolutionStability, measure_stability
 from evolvent.analysis.step_size import StabilityWarning, StepBound, check_step_size, largest_stable_step
+from evolvent.analysis.weight_spectrum import (
+    MapSpectrum,
+    WeightSpectrum,
+    map_spectra,
+    nonlocal_spectra,
+    weight_spectrum,
+)
 
 __all__ = [
+    "DiffusionDecay",
     "EnergyDrift",
     "EvolutionStability",
     "FieldOfView",
     "Growth",
     "LayerCost",
     "LayerTable",
+    "MapSpectrum",
     "Reconstruction",
     "Spectrum",
     "StabilityWarning",
     "StepBound",
+    "WeightSpectrum",
     "activation_bytes",
     "check_step_size",
     "count_multiply_adds",
     "count_parameters",
+    "diffusion_decay",
+    "diffusion_matrix",
     "energy_drift",
     "fields_of_view",
     "largest_stable_step",
     "layer_costs",
+    "map_spectra",
     "measure_field_of_view",
     "measure_stability",
+    "nonlocal_spectra",
     "perturbation_growth",
     "reconstruction_error",
     "spectra",
     "spectrum_at",
+    "weight_spectrum",
 ]
