@@ -81,7 +81,7 @@ def test_all_stages_of_all_nonlocal_blocks():
     model = ev.create_model("nonlocal_hamiltonian", channels=(4, 6), blocks=3, image_size=8, stages=3)
     found = nonlocal_spectra(model)
     assert list(found) == [(1, 1), (1, 2), (1, 3), (2, 1), (2, 2), (2, 3)]
-    weight = model.body[1].outer[1][0].weight[:, :, 0, 0].detach().double()
+    weight = model.get_parameter("body.1.outer.1.0.weight")[:, :, 0, 0].detach().double()
     assert_close(found[1, 2].real_parts, torch.linalg.eigvals(weight).real.sort().values)
     assert not nonlocal_spectra(ev.create_model("hamiltonian", channels=(4,), blocks=1, image_size=8))
 

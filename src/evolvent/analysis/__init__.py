@@ -1,5 +1,6 @@
 """Read-only diagnostics: they compute and hand back small records, and leave the model as it was."""
 
+from evolvent.analysis.all_pairs import count_all_pairs
 from evolvent.analysis.cost import activation_bytes, count_multiply_adds, count_parameters
 from evolvent.analysis.diffusion_decay import DiffusionDecay, diffusion_decay, diffusion_matrix
 from evolvent.analysis.energy import EnergyDrift, energy_drift
@@ -34,6 +35,7 @@ __all__ = [
     "WeightSpectrum",
     "activation_bytes",
     "check_step_size",
+    "count_all_pairs",
     "count_multiply_adds",
     "count_parameters",
     "diffusion_decay",

@@ -9,9 +9,8 @@ from functools import partial
 
 import torch
 from torch import Tensor, nn
-from torch.utils.flop_counter import FlopCounterMode
 
-from evolvent.analysis.cost import KeptBytes, on_a_copy
+from evolvent.analysis.cost import KeptBytes, flop_counter, on_a_copy
 from evolvent.evolution import Evolution, evolutions
 
 Reading = Callable[[], float]
@@ -112,7 +111,7 @@ def _by_layer(values: dict[str, float], layers: list[str]) -> dict[str, float]:
 
 
 def _multiply_adds(model: nn.Module, image: Tensor) -> dict[str, float]:
-    counter = FlopCounterMode(display=False)
+    counter = flop_counter()
 
     def run(twin: nn.Module) -> dict[str, float]:
         with counter, torch.no_grad():
