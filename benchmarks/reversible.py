@@ -2,7 +2,8 @@
 
 Variants run interleaved in one process; ratios are medians over rounds of the ratio to plain in the same round. Peak
 memory is that of the process (resident set, above what weights and a small warm-up pass need), in a process of its own
-for each variant. Gradient errors are relative to float64. Results are stored as ``results/reversible.json``.
+for each variant. Gradient errors are relative to float64. For whole deep networks the memory of a training step (pass
+and momentum update) is measured in the same way. Results are stored as ``results/reversible.json``.
 
 RevTorch is left out where it is not installed; see ``requirements.txt``.
 """
@@ -17,6 +18,7 @@ import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -37,7 +39,11 @@ STRATEGIES = {
     "reversible, anchor every 10": "reversible:10",
 }
 VARIANTS = [*STRATEGIES, *(["RevTorch"] if find_spec("revtorch") else [])]
-ASKED = "reversible at most 1.35 x plain at m = 6 and m = 60; memory independent of m apart from the weights' gradients"
+DEEP = ("hyperbolic_wavelet", "hamiltonian1202")
+ASKED = (
+    "reversible at most 1.35 x plain at m = 6 and m = 60; memory independent of m apart from the weights' gradients; "
+    f"a training step of {' and '.join(DEEP)} in under 400 MiB above the weights"
+)
 SMALL_PIECES_GO_BACK = {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "65536", "OMP_NUM_THREADS": "1"}
 
 
@@ -124,24 +130,50 @@ def resident(field: str) -> int:
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(field))
 
 
-def peak_here(variant: str, blocks: int) -> float:
-    """Peak resident MiB of one pass in this process above what was there before it."""
+def train_step(model: nn.Module, x: Tensor, y: Tensor) -> None:
+    """One pass and the update of the weights, which makes its momentum."""
+    train_pass(model, x, y)
+    torch.optim.SGD(model.parameters(), lr=1e-3, momentum=0.9).step()
+
+
+def peak_here(model: nn.Module, work: Callable[[nn.Module, Tensor, Tensor], object]) -> float:
+    """Peak resident MiB of work in this process above what was there before it."""
     torch.set_num_threads(1)
-    model = make(variant, blocks)
-    train_pass(copy.deepcopy(model), *batch(1))  # kernels are compiled and buffers made
+    work(copy.deepcopy(model), *batch(1))  # kernels are compiled and buffers made
     gc.collect()
     Path("/proc/self/clear_refs").write_text("5")  # the high-water mark starts afresh
     before = resident("VmRSS")
-    train_pass(model, *batch())
+    work(model, *batch())
     return (resident("VmHWM") - before) / 2**20
 
 
-def peak_apart(variant: str, blocks: int) -> float:
-    command = [sys.executable, __file__, "--peak", variant, str(blocks)]
+def peak_of_pass(variant: str, blocks: str) -> float:
+    return peak_here(make(variant, int(blocks)), train_pass)
+
+
+def peak_of_step(network: str, strategy: str) -> float:
+    model = create_model(network)
+    set_gradient(model, strategy)
+    return peak_here(model, train_step)
+
+
+def peak_apart(measure: Callable[[str, str], float], *arguments: str) -> float:
+    command = [sys.executable, __file__, measure.__name__, *arguments]
     done = subprocess.run(
         command, env={**os.environ, **SMALL_PIECES_GO_BACK}, capture_output=True, text=True, check=True
     )
     return json.loads(done.stdout)
+
+
+def deep_networks() -> dict[str, dict[str, float]]:
+    """Peak MiB of a training step of whole networks as they are registered, and their weights."""
+    rows = {}
+    for network in DEEP:
+        weights = sum(p.numel() * p.element_size() for p in create_model(network).parameters()) / 2**20
+        plain, reversible = (peak_apart(peak_of_step, network, strategy) for strategy in ("backprop", "reversible"))
+        rows[network] = {"weights_mib": weights, "plain_mib": plain, "reversible_mib": reversible}
+        print(f"{network:18s} {weights:.1f} MiB; a step: plain {plain:.1f} MiB, reversible {reversible:.1f} MiB more")
+    return rows
 
 
 def main() -> None:
@@ -150,18 +182,20 @@ def main() -> None:
     for blocks in ROUNDS:
         rows = times_and_errors(blocks)
         for variant, row in rows.items():
-            row["peak_mib"] = peak_apart(variant, blocks)
+            row["peak_mib"] = peak_apart(peak_of_pass, variant, str(blocks))
             print(
                 f"m = {blocks:2d}  {variant:32s} {row['seconds']:6.3f} s  {row['ratio']:5.3f} x "
                 f"({row['ratio_of_fastest']:5.3f})  {row['peak_mib']:6.1f} MiB  error {row['gradient_error']:.1e}"
             )
         cases[f"m = {blocks}"] = rows
     packages = ("evolvent", "torch", *(["revtorch"] if "RevTorch" in VARIANTS else []))
-    store("reversible", {"asked": ASKED, "batch": "16 of 32x32", "rounds": ROUNDS, "cases": cases}, packages)
+    measured = {"asked": ASKED, "batch": "16 of 32x32", "rounds": ROUNDS, "cases": cases, "networks": deep_networks()}
+    store("reversible", measured, packages)
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["--peak"]:
-        print(json.dumps(peak_here(sys.argv[2], int(sys.argv[3]))))
+    parts = {measure.__name__: measure for measure in (peak_of_pass, peak_of_step)}
+    if sys.argv[1:]:
+        print(json.dumps(parts[sys.argv[1]](*sys.argv[2:])))
     else:
         main()

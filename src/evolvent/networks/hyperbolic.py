@@ -55,6 +55,7 @@ def hyperbolic_wavelet(
     width: int = 8,
     blocks: int | tuple[int, ...] = (4, 4, 4),
     step_size: float = 0.3,
+    head_pool: int = 2,
     dropout: float = 0.0,
     operator: str = "full",
     norm: Norm | None = "batch",
@@ -75,6 +76,8 @@ def hyperbolic_wavelet(
         width: feature maps of the first unit; each later unit has four times as many.
         blocks: leapfrog steps of each unit, one for each; one number stands for three units.
         step_size: :math:`h`.
+        head_pool: average pooling before the linear map. Wavelet coefficients swing around zero, so the average over
+            a whole image would leave little of them.
         dropout: share of pooled features dropped in training.
         operator: kind of :math:`K`.
         norm, bias: normalisation inside the blocks, learned :math:`b`.
@@ -82,6 +85,7 @@ def hyperbolic_wavelet(
     Shape: (B, in_channels, H, W) to (B, num_classes).
     """
     check_positive(num_classes=num_classes, in_channels=in_channels, image_size=image_size, width=width)
+    check_positive(head_pool=head_pool)
     counts = per_unit(blocks, 3 if isinstance(blocks, int) else len(blocks))
     size = (image_size, image_size) if isinstance(image_size, int) else image_size
     coarsest = 2 ** (len(counts) - 1)
@@ -94,7 +98,8 @@ def hyperbolic_wavelet(
         unit = Unit(width * 4**level, count, step_size, operator, norm, bias)
         body.append(_swing(unit))
     body.append(_Position())
-    head = PooledLinear(width * 4 ** (len(counts) - 1), num_classes, dropout=dropout)
+    final = (size[0] // coarsest, size[1] // coarsest)
+    head = PooledLinear(width * coarsest**2, num_classes, size=final, pool=head_pool, dropout=dropout)
     return ImageNetwork(plain_conv(in_channels, width), body, head, in_channels=in_channels, image_size=size)
 
 
