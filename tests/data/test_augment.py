@@ -114,3 +114,15 @@ def test_a_missing_or_truncated_preprocessing_is_refused_in_one_line(tmp_path, c
     with pytest.raises(ModelFileError, match=r"preprocess.safetensors is missing, truncated or foreign") as caught:
         Preprocess.load(tmp_path)
     assert "\n" not in str(caught.value)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 4), seeds, seeds)
+def test_a_mask_is_moved_as_its_image(pad, seed, epoch):
+    """An image whose pixels are its labels stays so; what came in from outside is marked."""
+    masks, index = torch.randint(1, 9, (5, 1, 6, 7)), torch.arange(5) + seed
+    images = masks.double()
+    moved = random_flip(random_crop(images, pad, index, seed, epoch), index, seed, epoch)
+    labels = random_flip(random_crop(masks, pad, index, seed, epoch, fill=99), index, seed, epoch)
+    assert torch.equal(labels == 99, moved == 0)
+    assert torch.equal(labels[labels != 99].double(), moved[labels != 99])

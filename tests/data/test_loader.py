@@ -97,3 +97,11 @@ def test_resume_inside_an_epoch(start):
 def test_impossible_settings_are_refused(options, complaint):
     with pytest.raises(ConfigError, match=complaint):
         BatchLoader(_numbered(50), **options)
+
+
+def test_masks_are_served_as_indices():
+    masks = torch.randint(0, 4, (6, 4, 5), dtype=torch.uint8)
+    images = ImageSet(torch.zeros(6, 3, 4, 5, dtype=torch.uint8), masks, tuple("abc"), ignore=3)
+    for batch in BatchLoader(images, 2):
+        assert batch.labels.dtype == torch.int64
+        assert torch.equal(batch.labels, masks[batch.index].long())

@@ -43,3 +43,16 @@ def test_tiny_imagenet(real_data):
     data = _load("tiny-imagenet", real_data)
     assert len(set(data.train.class_counts())) == 1
     assert len(data.classes) == 200
+
+
+def test_camvid(real_data):
+    data = _load("camvid", real_data)
+    assert data.val is not None
+    assert [len(part) for part in (data.train, data.val, data.test)] == [367, 101, 233]
+    assert (data.train.shape, data.train.ignore) == ((3, 120, 160), 11)
+    shares = torch.tensor(data.train.class_counts()) / data.train.labels.numel()
+    torch.testing.assert_close(shares[[0, 3, 10]], torch.tensor([0.171, 0.317, 0.003]), rtol=0, atol=6e-4)
+    report = check("camvid", real_data)
+    assert report.ok
+    assert report.val is not None
+    assert report.val.counted == "pixels"

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evolvent.data import split
+from evolvent.data import ImageSet, split
 from evolvent.data.splits import share, stratified
 from evolvent.errors import ConfigError
 
@@ -52,3 +52,11 @@ def test_more_than_there_are_is_refused():
 
 def test_nothing_of_nothing():
     assert [len(part) for part in stratified(torch.zeros(0, dtype=torch.int64), 0, 0)] == [0, 0]
+
+
+def test_images_with_masks_are_drawn_without_strata():
+    masks = torch.zeros(20, 2, 2, dtype=torch.uint8)
+    images = ImageSet(torch.arange(20, dtype=torch.uint8).view(20, 1, 1, 1).expand(20, 1, 2, 2), masks, ("a",), 1)
+    held, rest = split(images, 0.25, seed=0)
+    assert (len(held), len(rest), held.ignore) == (5, 15, 1)
+    assert sorted([*held.images[:, 0, 0, 0].tolist(), *rest.images[:, 0, 0, 0].tolist()]) == list(range(20))

@@ -43,11 +43,11 @@ def check_set(name: Annotated[str, typer.Argument(help="Name of a data set.")], 
     published = {True: "as published", False: "differs from the published", None: "none published"}
     rows = [[f.path.name, f"{f.size:,}", f.sha256, f.fault or published[f.published]] for f in found.files]
     show_table(["file", "bytes", "sha256", "checksum"], rows, title=f"{found.name}: {found.source}")
-    for title, part in (("train", found.train), ("test", found.test)):
+    for title, part in (("train", found.train), ("validation", found.val), ("test", found.test)):
         if part is not None:
             mean, std = (", ".join(f"{v:.4f}" for v in values) for values in (part.mean, part.std))
             rows = [[label, f"{number:,}"] for label, number in part.per_class[:20]]
-            show_table(["class", "images"], rows, title=f"{title}: {part.count:,} images, mean {mean}, deviation {std}")
+            show_table(["class", part.counted], rows, title=f"{title}: {part.count:,} images, mean {mean}, deviation {std}")
     if not found.ok:
         raise DataError(found.fault)
     print(f"{name} is whole.")

@@ -15,6 +15,7 @@ from evolvent.data.image_set import ImageData, ImageSet
 from evolvent.data.loader import Batch, BatchLoader
 from evolvent.data.loading import load
 from evolvent.data.locations import Location, cache_folder, locate
+from evolvent.data.reduction import majority_of_squares, mean_of_squares, reduced
 from evolvent.data.splits import split
 
 __all__ = [
@@ -36,8 +37,11 @@ __all__ = [
     "list_datasets",
     "load",
     "locate",
+    "majority_of_squares",
+    "mean_of_squares",
     "per_pixel_mean",
     "random_crop",
     "random_flip",
+    "reduced",
     "split",
 ]

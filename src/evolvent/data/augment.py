@@ -2,7 +2,8 @@ r"""Preprocessing and augmentation of whole batches, on any device and without w
 
 The pipeline of Bohn et al. 2021, section 4.6: subtract the per-pixel mean of the training images, pad with zeros,
 crop at random, flip at random. Zeros are added after the subtraction, so the border has the value of the mean image.
-The draw of a sample is a function of (seed, epoch, index) alone, whatever else is in its batch.
+The draw of a sample is a function of (seed, epoch, index) alone, whatever else is in its batch. So a mask, handed to
+the same functions as its image, is moved as the image is.
 """
 
 from __future__ import annotations
@@ -71,10 +72,12 @@ def random_crop(
     index: Tensor,  # (B,)
     seed: int,
     epoch: int,
+    fill: float = 0,
 ) -> Tensor:
     r"""Pad each image with ``pad`` zeros on every side and cut out a window of the old size at a random place.
 
-    Both offsets are uniform on :math:`0 \dots 2\,\mathrm{pad}` and depend on (seed, epoch, index) alone.
+    Both offsets are uniform on :math:`0 \dots 2\,\mathrm{pad}` and depend on (seed, epoch, index) alone. ``fill`` takes
+    the place of zero: in a mask, the label of pixels without a class.
 
     Shape: (B, C, H, W) -> (B, C, H, W).
     """
@@ -82,7 +85,7 @@ def random_crop(
         return batch
     rows = randomness.integers(index, 2 * pad + 1, seed, epoch, _ROW_STREAM)
     columns = randomness.integers(index, 2 * pad + 1, seed, epoch, _COLUMN_STREAM)
-    return _windows(functional.pad(batch, (pad, pad, pad, pad)), batch.shape, rows, columns)
+    return _windows(functional.pad(batch, (pad, pad, pad, pad), value=fill), batch.shape, rows, columns)
 
 
 def _windows(padded: Tensor, shape: torch.Size, rows: Tensor, columns: Tensor) -> Tensor:

@@ -46,7 +46,8 @@ class CatalogueEntry:
 
     ``classes`` is empty where the files name them; ``other_shapes`` are sizes in which the set is also handed round;
     ``checksums`` are those published for single files (of the content, if a file is gzipped);
-    ``test_labels`` is the sha256 of the test labels as bytes, which tells sets with equal file names apart.
+    ``test_labels`` is the sha256 of the test labels as bytes, which tells sets with equal file names apart;
+    ``ignore``, in sets with a label for every pixel, is that of pixels without a class.
     """
 
     name: str
@@ -63,6 +64,8 @@ class CatalogueEntry:
     other_shapes: tuple[tuple[int, int, int], ...] = ()
     checksums: tuple[tuple[str, str], ...] = ()
     test_labels: str = ""
+    ignore: int | None = None
+    val_count: int = 0
 
     @property
     def downloadable(self) -> bool:

@@ -6,6 +6,7 @@ import hashlib
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import torch
 
@@ -36,9 +37,10 @@ class FileReport:
 
 @dataclass(frozen=True)
 class PartReport:
-    """Training or test images: counts per class, and mean and deviation per channel in units of 255."""
+    """Some of the images: counts of images or pixels per class, and mean and deviation per channel in units of 255."""
 
     count: int
+    counted: Literal["images", "pixels"]
     per_class: tuple[tuple[str, int], ...]
     mean: tuple[float, ...]
     std: tuple[float, ...]
@@ -54,6 +56,7 @@ class CheckReport:
     train: PartReport | None
     test: PartReport | None
     fault: str
+    val: PartReport | None = None
 
     @property
     def ok(self) -> bool:
@@ -69,7 +72,8 @@ def check(name: str, folder: str | os.PathLike[str] | None = None) -> CheckRepor
         data = read(location)
     except DataError as error:
         return CheckReport(name, _place(location), reports, None, None, str(error))
-    return CheckReport(name, data.source, reports, _part_report(data.train), _part_report(data.test), fault)
+    train, test = _part_report(data.train), _part_report(data.test)
+    return CheckReport(name, data.source, reports, train, test, fault, data.val and _part_report(data.val))
 
 
 def _place(location: Location) -> str:
@@ -101,7 +105,8 @@ def _content_fault(path: Path, checksum: str) -> str:
 
 def _part_report(part: ImageSet) -> PartReport:
     mean, std = _moments(part)
-    return PartReport(len(part), tuple(zip(part.classes, part.class_counts(), strict=True)), mean, std)
+    counted = "pixels" if part.has_masks else "images"
+    return PartReport(len(part), counted, tuple(zip(part.classes, part.class_counts(), strict=True)), mean, std)
 
 
 def _moments(part: ImageSet) -> tuple[tuple[float, ...], tuple[float, ...]]:

@@ -24,3 +24,10 @@ CIFAR100 = (
     "telephone", "television", "tiger", "tractor", "train", "trout", "tulip", "turtle", "wardrobe", "whale",
     "willow_tree", "wolf", "woman", "worm",
 )  # fmt: skip
+
+CAMVID = ("sky", "building", "pole", "road", "pavement", "tree", "sign", "fence", "car", "pedestrian", "bicyclist")
+
+BDD100K = (
+    "road", "sidewalk", "building", "wall", "fence", "pole", "traffic light", "traffic sign", "vegetation", "terrain",
+    "sky", "person", "rider", "car", "truck", "bus", "train", "motorcycle", "bicycle",
+)  # fmt: skip

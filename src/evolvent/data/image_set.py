@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -14,7 +14,10 @@ from evolvent._core.errors import ShapeError
 class ImageSet:
     """Labelled images of one size.
 
-    Shape: ``images`` uint8 (N, C, H, W); ``labels`` int64 (N,), indices into ``classes``.
+    ``ignore`` is the label of pixels that have no class; a set has it if and only if it has a label for every pixel.
+
+    Shape: ``images`` uint8 (N, C, H, W); ``labels`` int64 (N,) or, for every pixel, uint8 (N, H, W), indices into
+    ``classes``.
 
     >>> images = ImageSet(torch.zeros(4, 1, 2, 2, dtype=torch.uint8), torch.tensor([0, 1, 0, 1]), ("even", "odd"))
     >>> len(images), len(images.subset(torch.tensor([0, 2])))
@@ -24,12 +27,15 @@ class ImageSet:
     images: Tensor
     labels: Tensor
     classes: tuple[str, ...]
+    ignore: int | None = None
 
     def __post_init__(self) -> None:
         if self.images.dtype != torch.uint8 or self.images.ndim != 4:
             raise ShapeError(f"images are uint8 of shape (N, C, H, W), got {_form(self.images)}.")
-        if self.labels.dtype != torch.int64 or self.labels.shape != self.images.shape[:1]:
-            raise ShapeError(f"labels are int64 of shape ({len(self.images)},), got {_form(self.labels)}.")
+        count, _, height, width = self.images.shape
+        dtype, shape = (torch.uint8, (count, height, width)) if self.has_masks else (torch.int64, (count,))
+        if self.labels.dtype != dtype or self.labels.shape != shape:
+            raise ShapeError(f"labels are {_name(dtype)} of shape {shape}, got {_form(self.labels)}.")
 
     def __len__(self) -> int:
         return len(self.images)
@@ -40,23 +46,33 @@ class ImageSet:
         channels, height, width = self.images.shape[1:]
         return channels, height, width
 
+    @property
+    def has_masks(self) -> bool:
+        """Whether every pixel has a label of its own."""
+        return self.ignore is not None
+
     def subset(self, index: Tensor) -> ImageSet:
         """The images at the rows ``index``, in that order."""
-        return ImageSet(self.images.index_select(0, index), self.labels.index_select(0, index), self.classes)
+        return replace(self, images=self.images.index_select(0, index), labels=self.labels.index_select(0, index))
 
     def class_counts(self) -> tuple[int, ...]:
-        """How many images each class has."""
-        return tuple(torch.bincount(self.labels, minlength=len(self.classes)).tolist())
+        """How many images, or pixels where each has a label, each class has."""
+        counts = torch.bincount(self.labels.flatten(), minlength=len(self.classes))
+        return tuple(counts[: len(self.classes)].tolist())
 
 
 @dataclass(frozen=True)
 class ImageData:
-    """The training and test images of one named set; ``source`` says in words where they came from."""
+    """The training and test images of one named set; ``source`` says in words where they came from.
+
+    ``val`` are the validation images of a set that is published with some.
+    """
 
     name: str
     train: ImageSet
     test: ImageSet
     source: str
+    val: ImageSet | None = None
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -64,4 +80,8 @@ class ImageData:
 
 
 def _form(tensor: Tensor) -> str:
-    return f"{str(tensor.dtype).removeprefix('torch.')} of shape {tuple(tensor.shape)}"
+    return f"{_name(tensor.dtype)} of shape {tuple(tensor.shape)}"
+
+
+def _name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")

@@ -14,7 +14,7 @@ from evolvent.data.image_set import ImageSet
 
 
 class Batch(NamedTuple):
-    """Images uint8 (B, C, H, W), labels int64 (B,), and their rows in the image set, int64 (B,)."""
+    """Images uint8 (B, C, H, W), labels int64 (B,) or (B, H, W), and their rows in the image set, int64 (B,)."""
 
     images: Tensor
     labels: Tensor
@@ -114,7 +114,8 @@ class BatchLoader:
 
     def _serve(self, index: Tensor) -> Batch:
         index = index.to(self.images.images.device)
-        return Batch(self.images.images.index_select(0, index), self.images.labels.index_select(0, index), index)
+        labels = self.images.labels.index_select(0, index).long()
+        return Batch(self.images.images.index_select(0, index), labels, index)
 
 
 def _check(count: int, batch_size: int, shuffle: bool, drop_last: bool, rank: int, world_size: int) -> None:

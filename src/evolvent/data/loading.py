@@ -37,11 +37,15 @@ def read(location: Location) -> ImageData:
         arrays = location.match.layout.read(location.files)
         _refuse_stranger(entry, arrays, location)
         classes = _classes(entry, arrays, location)
-        train = _image_set(entry, arrays.x_train, arrays.y_train, classes, f"{location.match.folder}, training images")
-        test = _image_set(entry, arrays.x_test, arrays.y_test, classes, f"{location.match.folder}, test images")
+        folder = location.match.folder
+        train = _image_set(entry, arrays.x_train, arrays.y_train, classes, f"{folder}, training images")
+        test = _image_set(entry, arrays.x_test, arrays.y_test, classes, f"{folder}, test images")
+        val = None
+        if arrays.x_val is not None and arrays.y_val is not None:
+            val = _image_set(entry, arrays.x_val, arrays.y_val, classes, f"{folder}, validation images")
     except DataError as error:
         raise DataError(f"{entry.name}: {error} {entry.advice}") from error
-    return ImageData(entry.name, train, test, _source(location, train, test, arrays.remark))
+    return ImageData(entry.name, train, test, _source(location, train, test, arrays.remark), val)
 
 
 def _image_set(entry: CatalogueEntry, x: np.ndarray, y: np.ndarray, classes: tuple[str, ...], what: str) -> ImageSet:
@@ -51,9 +55,16 @@ def _image_set(entry: CatalogueEntry, x: np.ndarray, y: np.ndarray, classes: tup
         raise DataError(f"{what}: there are none.")
     if x.shape[1:] not in (entry.shape, *entry.other_shapes):
         raise DataError(f"{what}: images of shape {entry.shape} are expected, found {x.shape[1:]}.")
-    if y.min() < 0 or y.max() >= len(classes):
-        raise DataError(f"{what}: labels 0 ... {len(classes) - 1} are expected, found {y.min()} ... {y.max()}.")
-    return ImageSet(_tensor(x), _tensor(y.astype(np.int64, copy=False)), classes)
+    if entry.ignore is not None and y.shape[1:] != x.shape[2:]:
+        raise DataError(f"{what}: a label for every pixel is expected, found labels of shape {y.shape[1:]}.")
+    labelled = y if entry.ignore is None else y[y != entry.ignore]
+    if labelled.size == 0:
+        raise DataError(f"{what}: not one pixel has a class.")
+    low, high = labelled.min(), labelled.max()
+    if low < 0 or high >= len(classes):
+        raise DataError(f"{what}: labels 0 ... {len(classes) - 1} are expected, found {low} ... {high}.")
+    dtype = np.int64 if entry.ignore is None else np.uint8
+    return ImageSet(_tensor(x), _tensor(y.astype(dtype, copy=False)), classes, entry.ignore)
 
 
 def _tensor(array: np.ndarray) -> torch.Tensor:

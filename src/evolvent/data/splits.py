@@ -24,14 +24,16 @@ def split(images: ImageSet, fraction: float, seed: int) -> tuple[ImageSet, Image
     """A stratified share of ``images`` and the rest, each in the order of ``images``.
 
     The share has the whole number of images nearest to ``fraction`` of all, the fraction taken as the decimal it is
-    written as (0.145 of 100 is 15, although the binary 0.145 lies below).
+    written as (0.145 of 100 is 15, although the binary 0.145 lies below). Images whose pixels are labelled have no
+    class of their own; from them the share is drawn without strata.
 
     >>> images = ImageSet(torch.zeros(100, 1, 2, 2, dtype=torch.uint8), torch.arange(100) % 4, tuple("abcd"))
     >>> held, rest = split(images, 0.29, seed=0)
     >>> held.class_counts(), rest.class_counts()
     ((8, 7, 7, 7), (17, 18, 18, 18))
     """
-    chosen, rest = stratified(images.labels, share(len(images), fraction), seed)
+    strata = images.labels.new_zeros(len(images)).long() if images.has_masks else images.labels
+    chosen, rest = stratified(strata, share(len(images), fraction), seed)
     return images.subset(chosen), images.subset(rest)
 
 

@@ -14,9 +14,10 @@ from evolvent._core.errors import DataError
 
 @dataclass(frozen=True)
 class Arrays:
-    """Training and test arrays as read: images uint8 (N, C, H, W), labels integer (N,).
+    """Training and test arrays as read: images uint8 (N, C, H, W), labels integer (N,) or, per pixel, (N, H, W).
 
-    ``classes`` are the names the files give, if any; ``remark`` is what a reader should know of the files' making.
+    ``classes`` are the names the files give, if any; ``remark`` is what a reader should know of the files' making;
+    ``x_val`` and ``y_val`` are the validation arrays of a set that has some.
     """
 
     x_train: np.ndarray
@@ -25,6 +26,8 @@ class Arrays:
     y_test: np.ndarray
     classes: tuple[str, ...] | None = None
     remark: str = ""
+    x_val: np.ndarray | None = None
+    y_val: np.ndarray | None = None
 
 
 @contextmanager

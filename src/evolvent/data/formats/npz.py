@@ -2,6 +2,7 @@
 
 Images: ``x_train``, ``y_train``, ``x_test``, ``y_test``; x uint8 (N, H, W, C), (N, H, W) or (N, C, H, W), y integer
 (N,) or (N, 1); optionally ``classes``. A field ``angle`` marks a set that was built by rotation.
+Masks: the same with y integer (N, H, W); optionally ``x_val`` and ``y_val``.
 JPEGs: ``train_jpeg`` uint8, the files one after another, ``train_offset`` where each begins and the last ends,
 ``y_train``; the same with ``val`` for ``test``; optionally ``words``, the class names.
 """
@@ -39,6 +40,15 @@ def read_images(files: Sequence[Path]) -> Arrays:
     return Arrays(x_train, y_train, x_test, y_test, _names(fields.get("classes")), remark)
 
 
+def read_masks(files: Sequence[Path]) -> Arrays:
+    (path,) = files
+    fields = _load(path, _IMAGE_FIELDS | {"x_val", "y_val"})
+    parts = [part for part in ("train", "val", "test") if {f"x_{part}", f"y_{part}"} <= fields.keys()]
+    found = {f"x_{part}": _pixels(path, fields, part) for part in parts}
+    found |= {f"y_{part}": _masks(path, fields, f"y_{part}") for part in parts}
+    return Arrays(**found)
+
+
 def read_jpegs(files: Sequence[Path]) -> Arrays:
     (path,) = files
     fields = _load(path, _JPEG_FIELDS | {"words"})
@@ -58,10 +68,21 @@ def _load(path: Path, wanted: frozenset[str]) -> dict[str, np.ndarray]:
 
 
 def _part(path: Path, fields: dict[str, np.ndarray], part: str) -> tuple[np.ndarray, np.ndarray]:
+    return _pixels(path, fields, part), _labels(path, fields, f"y_{part}")
+
+
+def _pixels(path: Path, fields: dict[str, np.ndarray], part: str) -> np.ndarray:
     images = fields[f"x_{part}"]
     if images.dtype != np.uint8 or images.ndim not in (3, 4):
         raise DataError(f"{path}: 'x_{part}' must be uint8 (N, H, W[, C]), found {images.dtype} {images.shape}.")
-    return _channels_first(images), _labels(path, fields, f"y_{part}")
+    return _channels_first(images)
+
+
+def _masks(path: Path, fields: dict[str, np.ndarray], field: str) -> np.ndarray:
+    masks = fields[field]
+    if masks.dtype.kind not in "iu" or masks.ndim != 3:
+        raise DataError(f"{path}: {field!r} must be integer (N, H, W), found {masks.dtype} {masks.shape}.")
+    return masks
 
 
 def _channels_first(images: np.ndarray) -> np.ndarray:
@@ -85,11 +106,14 @@ def _names(field: np.ndarray | None) -> tuple[str, ...] | None:
 
 def _decode(path: Path, content: np.ndarray, offset: np.ndarray) -> np.ndarray:
     if content.dtype != np.uint8 or offset.dtype.kind not in "iu" or offset.ndim != 1 or len(offset) < 2:
-        raise DataError(f"{path}: JPEG bytes with at least two offsets are expected, "
-                        f"found {content.dtype} {content.shape} with {offset.dtype} {offset.shape}.")
+        raise DataError(
+            f"{path}: JPEG bytes with at least two offsets are expected, "
+            f"found {content.dtype} {content.shape} with {offset.dtype} {offset.shape}."
+        )
     if offset[0] != 0 or offset[-1] != content.size or (np.diff(offset.astype(np.int64)) <= 0).any():
-        raise DataError(f"{path}: the JPEG offsets must rise from 0 to {content.size:,}, "
-                        f"found {offset[0]:,} ... {offset[-1]:,}.")
+        raise DataError(
+            f"{path}: the JPEG offsets must rise from 0 to {content.size:,}, found {offset[0]:,} ... {offset[-1]:,}."
+        )
     side = jpeg.opened(path, content[: offset[1]].tobytes()).width
     if side > 256:
         raise DataError(f"{path}: image 0 is {side} wide, at most 256 is expected.")
