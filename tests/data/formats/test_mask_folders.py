@@ -13,7 +13,7 @@ def write_pair(images, masks, name, rng, size, mask, suffix="png"):
     small = rng.integers(0, 256, (*size, 3), dtype=np.uint8)
     for folder, pixels, ending in ((images, small, suffix), (masks, mask, "png")):
         folder.mkdir(parents=True, exist_ok=True)
-        Image.fromarray(pixels.repeat(2, 0).repeat(2, 1)).save(at / f"{name}.{ending}")
+        Image.fromarray(pixels.repeat(2, 0).repeat(2, 1)).save(folder / f"{name}.{ending}")
     return small
 
 
