@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from evolvent._core.errors import ConfigError, ShapeError
 from evolvent._core.state import parts
@@ -110,6 +111,26 @@ class PooledLinear(nn.Module):
 
     def forward(self, u: Tensor) -> Tensor:
         return self.linear(self.dropout(torch.flatten(self.pool(u), 1)))
+
+
+class PixelClassifier(nn.Conv2d):
+    r"""An affine map of each pixel's features, interpolated bilinearly to a finer grid: :math:`y = I (W u + b)`.
+
+    Args:
+        channels: channels of the features.
+        num_classes: number of answers per pixel.
+        refine: how many pixels of the answer lie along each side of a pixel of the features.
+
+    Shape: (B, channels, H, W) to (B, num_classes, refine H, refine W).
+    """
+
+    def __init__(self, channels: int, num_classes: int, refine: int = 1) -> None:
+        super().__init__(channels, num_classes, 1)
+        self.refine = refine
+
+    def forward(self, u: Tensor) -> Tensor:  # pyright: ignore[reportIncompatibleMethodOverride]
+        y = super().forward(u)
+        return y if self.refine == 1 else F.interpolate(y, scale_factor=self.refine, mode="bilinear")
 
 
 def check_positive(**sizes: int | Sequence[int]) -> None:

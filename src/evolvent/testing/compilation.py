@@ -31,16 +31,18 @@ def check_exports(model: nn.Module, *x: Tensor) -> None:
         _check_same("exported model's answer", program.module()(*x), twin(*x))
 
 
-def check_compiles(model: nn.Module, *x: Tensor, backend: str = "inductor") -> None:
-    """A compiled model answers, and hands back gradients, as the eager one does, without a graph break.
+def check_compiles(model: nn.Module, *x: Tensor, backend: str = "inductor", fullgraph: bool = True) -> None:
+    """A compiled model answers, and hands back gradients, as the eager one does.
 
     Args:
         model: any module; copies are used, in evaluation mode, so that random layers stand still.
         x: its arguments.
         backend: of ``torch.compile``; the default needs a C++ compiler.
+        fullgraph: insist on one graph; models whose steps depend on values cannot have it.
     """
     eager, twin = copy.deepcopy(model).eval(), copy.deepcopy(model).eval()
-    compiled = torch.compile(twin, backend=backend, fullgraph=True)
+    torch.compiler.reset()  # what was compiled before counts towards the limit of recompilations
+    compiled = torch.compile(twin, backend=backend, fullgraph=fullgraph)
     expected, found = eager(*x), compiled(*x)
     _check_same("compiled model's answer", found, expected)
     expected.square().mean().backward()
