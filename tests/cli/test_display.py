@@ -32,6 +32,7 @@ def test_one_line_per_training_with_loss_accuracy_speed_and_time_left(screen, te
     cell = recipe.cells()[0]
     observer = display.TerminalObserver(recipe)
     observer.grid_starts([cell], {cell.variant: COST}, "some digits")
+    observer.network_advised("hamiltonian", "the step 9 [of Verlet()] is too large")
     observer.cell_starts(cell, Path("run"), resumed=True)
     observer.cell_progresses(cell, Progress(80, 160, 1, 2, 0.512, 0.851, 1100.0, 3.6, epoch_ends=True))
     if terminal:
@@ -39,6 +40,7 @@ def test_one_line_per_training_with_loss_accuracy_speed_and_time_left(screen, te
     observer.cell_ends(cell, Path("run"), RESULT)
     observer.cell_skipped(cell, Path("run"), RESULT)
     text = console.export_text()
-    for part in ("56,858", "11.2 M", "some digits", "going on", "hamiltonian-seed0", "loss 0.512", "acc 85.1 %",
+    for part in ("56,858", "11.2 M", "some digits", "warning: hamiltonian: the step 9 [of Verlet()]",
+                 "going on", "hamiltonian-seed0", "loss 0.512", "acc 85.1 %",
                  "1,100 img/s", "3.6 s left", "97.50 %", "finished before"):  # fmt: skip
         assert part in text, part

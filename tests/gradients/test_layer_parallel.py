@@ -23,7 +23,7 @@ from evolvent.gradients import (
     SimultaneousLayerParallel,
     make_strategy,
 )
-from evolvent.integrators import RK4, Euler, Leapfrog, Verlet
+from evolvent.integrators import RK4, Euler, ImplicitMidpoint, Leapfrog, Verlet
 from evolvent.testing import check_gradient
 
 
@@ -111,6 +111,15 @@ class Explosive(Dynamics):
         return self.rate * u.pow(3)
 
 
+class Linear(Dynamics):
+    def __init__(self, rate: float) -> None:
+        super().__init__()
+        self.rate = rate
+
+    def forward(self, t, u):
+        return self.rate * u
+
+
 class Noisy(Dynamics):
     def forward(self, t, u):
         return nn.functional.dropout(u)
@@ -131,6 +140,15 @@ def test_divergence_is_said_with_what_to_do():
 def test_random_dynamics_are_refused():
     with pytest.raises(ConfigError, match="draw random numbers"):
         Evolution(Noisy(), Euler(), steps=4, gradient=LayerParallel(2))(torch.ones(2, 2))
+
+
+def test_a_coarse_step_that_fails_is_said_to_be_one():
+    flow = Evolution(Linear(-3.0), ImplicitMidpoint(), steps=8, step_size=0.2, gradient=LayerParallel(8))
+    with pytest.raises(ConfigError, match=r"does not converge.*8 steps are one on a coarse level: use a smaller"):
+        flow(torch.ones(1, 2))
+    flow.step_size = 1.0
+    with pytest.raises(ConfigError, match=r"smaller step size than h=1, with more steps\.$"):
+        flow(torch.ones(1, 2))
 
 
 @pytest.mark.parametrize("options", [{"coarsening": 1}, {"levels": 1}, {"max_iterations": 0}])

@@ -115,6 +115,15 @@ def test_checkpointing_gives_the_same_gradient(dynamics_for):
     assert all(torch.equal(a, b) for a, b in zip(plain, again, strict=True))
 
 
+@pytest.mark.parametrize("power", [1, 2])
+def test_second_derivatives_are_refused(dynamics_for, power):
+    """Also for a functional with a constant derivative, for which torch itself would let a wrong one pass."""
+    f, u = dynamics_for(ImplicitMidpoint()), torch.randn(2, 3, dtype=torch.float64, requires_grad=True)
+    value = ImplicitMidpoint().step(f, 0.0, u, 0.5).pow(power).sum()
+    with pytest.raises(ConfigError, match=r"second derivatives .* integrator other than ImplicitMidpoint"):
+        torch.autograd.grad(value, u, create_graph=True)
+
+
 def test_too_large_a_step_is_told(dynamics_for):
     flow = Evolution(Linear(-3.0), ImplicitMidpoint(max_iterations=30), steps=1, step_size=1.0)
     with pytest.raises(

@@ -7,6 +7,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from evolvent._core.errors import ConfigError
+
 
 class Linearisation:
     r"""The Jacobian :math:`J = \partial y / \partial x` of one recorded computation.
@@ -29,9 +31,13 @@ class Linearisation:
     def __init__(self, x: Tensor, y: Tensor) -> None:
         self.x, self.y = x, y
         self._w = torch.zeros_like(y, requires_grad=True)
-        self._adjoint = None
-        if y.requires_grad:
-            self._adjoint = torch.autograd.grad(y, x, self._w, create_graph=True, allow_unused=True)[0]
+        self._adjoint = self._record()
+
+    def _record(self) -> Tensor | None:
+        """The adjoint product with its graph; None if y does not depend on x."""
+        if not self.y.requires_grad:
+            return None
+        return torch.autograd.grad(self.y, self.x, self._w, create_graph=True, allow_unused=True)[0]
 
     def forward(self, v: Tensor) -> Tensor:
         """:math:`J v`."""
@@ -42,9 +48,9 @@ class Linearisation:
 
     def adjoint(self, w: Tensor) -> Tensor:
         r""":math:`J^\top w`."""
-        if self._adjoint is None:
+        if not self.y.requires_grad:
             return torch.zeros_like(self.x)
-        return torch.autograd.grad(self.y, self.x, w, retain_graph=True)[0]
+        return torch.autograd.grad(self.y, self.x, w, retain_graph=True, materialize_grads=True)[0]
 
     def matrix(self) -> Tensor:
         """The Jacobian of the first sample written out, one backward pass per row.
@@ -62,6 +68,9 @@ class DifferenceLinearisation(Linearisation):
         super().__init__(x, y)
         self.compute = compute
 
+    def _record(self) -> None:
+        return None
+
     @torch.no_grad()
     def forward(self, v: Tensor) -> Tensor:
         size = torch.finfo(v.dtype).eps ** (1 / 3) * (1 + self.x.norm() / v.norm().clamp_min(1e-30))
@@ -75,12 +84,12 @@ def linearise(compute: Callable[[Tensor], Tensor], x: Tensor, y: Tensor) -> Line
     only, such as the implicit midpoint rule, raise an error or leave a part out without a word; so the identity
     :math:`\langle J v, w \rangle = \langle v, J^\top w \rangle` is put to the test, and differences serve if it fails.
     """
-    map_ = Linearisation(x, y)
     generator = torch.Generator().manual_seed(0)
     v, w = (torch.randn(like.shape, generator=generator).to(like) for like in (x, y))
     try:
+        map_ = Linearisation(x, y)
         image = map_.forward(v)
-    except RuntimeError:
+    except (RuntimeError, ConfigError):
         return DifferenceLinearisation(compute, x, y)
     back = map_.adjoint(w)
     gap = ((image * w).sum() - (v * back).sum()).abs()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ from torch import Tensor
 
 from evolvent._core.state import State
 from evolvent.analysis.layout import Layout, first_sample
-from evolvent.analysis.linearisation import Linearisation, linearise
+from evolvent.analysis.linearisation import Linearisation, linearise, unit_rows
 from evolvent.analysis.stages import evaluating, full_trajectory, spread
 from evolvent.dynamics import Dynamics
 from evolvent.evolution import Evolution
@@ -66,14 +67,22 @@ def spectra(
         dense_up_to, count: see :func:`spectrum_at`.
         batched: whether the first axis counts independent samples.
     """
+    return [
+        _spectrum(t, jacobian, dense_up_to, count) for t, jacobian in jacobians(evolution, u0, points, batched=batched)
+    ]
+
+
+def jacobians(
+    evolution: Evolution, u0: State, points: int, *, batched: bool = True
+) -> Iterator[tuple[float, Linearisation]]:
+    """Time and Jacobian of the right-hand side at the beginning of some steps; see :func:`spectra`."""
     start = first_sample(u0) if Layout.of(u0, batched).samples > 1 else u0
     with evaluating(evolution):
         with torch.no_grad():
             states = full_trajectory(evolution, start)
-        return [
-            spectrum_at(evolution.dynamics_at(j), j * evolution.step_size, states[j], dense_up_to, count)
-            for j in spread(evolution.steps, points)
-        ]
+        for j in spread(evolution.steps, points):
+            t = j * evolution.step_size
+            yield t, jacobian_at(evolution.dynamics_at(j), t, states[j])
 
 
 def spectrum_at(f: Dynamics, t: float, u: State, dense_up_to: int = 256, count: int = 6) -> Spectrum:
@@ -90,6 +99,11 @@ def spectrum_at(f: Dynamics, t: float, u: State, dense_up_to: int = 256, count: 
     >>> len(found.eigenvalues), found.complete
     (2, True)
     """
+    return _spectrum(t, jacobian_at(f, t, u), dense_up_to, count)
+
+
+def jacobian_at(f: Dynamics, t: float, u: State) -> Linearisation:
+    """The Jacobian of ``f`` at one state, which is taken as one sample."""
     layout = Layout.of(u, batched=False)
 
     def compute(rows: Tensor) -> Tensor:
@@ -97,8 +111,42 @@ def spectrum_at(f: Dynamics, t: float, u: State, dense_up_to: int = 256, count: 
 
     with torch.enable_grad():
         x = layout.rows(u).detach().requires_grad_()
-        jacobian = linearise(compute, x, compute(x))
-    if x.shape[1] <= dense_up_to:
+        return linearise(compute, x, compute(x))
+
+
+def ritz_values(jacobian: Linearisation, products: int) -> tuple[complex, ...]:
+    r"""Estimates of the outermost eigenvalues in all directions at once, from so many products :math:`J v`.
+
+    They are the eigenvalues of :math:`Q^\top J Q` with :math:`Q` an orthonormal basis of the Krylov space of a random
+    vector (Arnoldi's method without restarts). They lie in the field of values, and mostly a little inside the
+    spectrum. A Jacobian that is not finite has none.
+
+    >>> x = torch.ones(1, 2, requires_grad=True)
+    >>> values = ritz_values(Linearisation(x, x * torch.tensor([-1.0, -3.0])), 2)
+    >>> sorted(round(value.real, 5) for value in values)
+    [-3.0, -1.0]
+    """
+    start = torch.randn(jacobian.x.shape, generator=torch.Generator().manual_seed(0)).to(jacobian.x)
+    basis = unit_rows(start)
+    projected = torch.zeros(products + 1, products, dtype=torch.float64)
+    for k in range(products):
+        image = jacobian.forward(basis[-1:])
+        for _ in range(2):  # a second time, against rounding
+            along = image @ basis.mT
+            image = image - along @ basis
+            projected[: k + 1, k] += along[0].double().cpu()
+        size = image.norm().item()
+        if not math.isfinite(size):
+            return ()
+        if k + 1 == products or size <= 1e-6 * projected.norm().item():
+            return tuple(torch.linalg.eigvals(projected[: k + 1, : k + 1]).tolist())
+        projected[k + 1, k] = size
+        basis = torch.cat([basis, image / size])
+    return ()
+
+
+def _spectrum(t: float, jacobian: Linearisation, dense_up_to: int, count: int) -> Spectrum:
+    if jacobian.x.shape[1] <= dense_up_to:
         return _dense(t, jacobian.matrix().double())
     return _matrix_free(t, jacobian, count)
 

@@ -6,6 +6,7 @@ import math
 import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from torch import nn
 
@@ -13,6 +14,7 @@ from evolvent._core.state import State
 from evolvent.analysis.spectrum import Spectrum, spectra
 from evolvent.analysis.stages import stages
 from evolvent.evolution import Evolution
+from evolvent.integrators import Integrator
 
 
 class StabilityWarning(UserWarning):
@@ -36,6 +38,15 @@ class StepBound:
     def step(self) -> float:
         """The largest step that is stable for all modes."""
         return min(self.decay, self.oscillation)
+
+    @property
+    def attainable(self) -> float:
+        """The largest step that is stable for all modes that some step is stable for."""
+        return min(self.decay, self.oscillation or math.inf)
+
+    def exceeded_by(self, step: float) -> bool:
+        """Whether a smaller step than ``step`` would be stable where it is not."""
+        return step > self.attainable * (1 + 1e-6)
 
 
 def largest_stable_step(evolution: Evolution, u0: State, *, batched: bool = True) -> StepBound:
@@ -66,8 +77,12 @@ def step_bound(evolution: Evolution, found: Iterable[Spectrum]) -> StepBound:
     :math:`-R` and :math:`\pm i I`. On the axes this is what the method claims, between them it is cautious. Modes that
     grow in the equation itself bound no step.
     """
-    real, imaginary = evolution.integrator.real_stability, evolution.integrator.imaginary_stability
-    values = [value for spectrum in found for value in _modes(spectrum)]
+    return bound_for_modes(evolution.integrator, [value for spectrum in found for value in _modes(spectrum)])
+
+
+def bound_for_modes(method: Integrator[Any], values: Sequence[complex]) -> StepBound:
+    """The largest stable step of a method for given eigenvalues; see :func:`step_bound`."""
+    real, imaginary = method.real_stability, method.imaginary_stability
     noise = 1e-6 * max(map(abs, values), default=0.0)  # what rounding makes of zero
     values = [value for value in values if abs(value) > noise]
     decaying = [v for v in values if v.real < 0 and abs(v.imag) <= -v.real]
@@ -123,10 +138,10 @@ def check_step_size(model: nn.Module, example: State) -> dict[str, StepBound]:
 def step_warning(name: str, evolution: Evolution, bound: StepBound) -> str:
     """What is wrong with the evolution's step, and what to do; empty if nothing is."""
     h, where = evolution.step_size, f"evolution {name!r}: " if name else ""
-    limit = min(bound.decay, bound.oscillation or math.inf)
-    if not h > limit * (1 + 1e-6):
+    limit = bound.attainable
+    if not bound.exceeded_by(h):
         return ""
-    steps = math.ceil(evolution.steps * h / limit - 1e-9)
+    steps = steps_needed(evolution, limit)
     if bound.decay <= limit:
         other = "let an IMEX method such as ImexEuler() treat the stiff part implicitly, for which no step is too large"
     else:
@@ -135,3 +150,8 @@ def step_warning(name: str, evolution: Evolution, bound: StepBound) -> str:
         f"{where}the step {h:g} of {evolution.integrator} lies beyond the largest stable one, {limit:.3g}. "
         f"Make {steps} steps or more in place of {evolution.steps} for the same time, or {other}."
     )
+
+
+def steps_needed(evolution: Evolution, step: float) -> int:
+    """How many steps of at most this size reach the evolution's end."""
+    return math.ceil(evolution.steps * evolution.step_size / step - 1e-9)

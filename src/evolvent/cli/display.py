@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn
 from rich.table import Table
 
@@ -15,7 +16,7 @@ from evolvent.experiments.observer import Progress as Standing
 from evolvent.experiments.recipe import Cell, Recipe
 from evolvent.experiments.record import Cost, Result
 from evolvent.report.numbers import count, duration, memory, percent, short
-from evolvent.report.summary import summary_rows
+from evolvent.report.summary import SummaryRow, summary_rows
 
 console = Console(highlight=False)
 if not console.is_terminal:
@@ -59,8 +60,11 @@ class TerminalObserver(Observer):
         columns = ["network", "parameters", "multiply-adds", "activations", "batch", "gradient", "device"]
         show_table(columns, [_cost_row(variant, cost) for variant, cost in costs.items()])
 
+    def network_advised(self, variant: str, advice: str) -> None:
+        console.print(f"[yellow]warning:[/yellow] {escape(f'{variant}: {advice}')}", soft_wrap=True)
+
     def cell_skipped(self, cell: Cell, folder: Path, result: Result) -> None:
-        console.print(f"✓ {cell.label}: finished before, test accuracy {percent(result.accuracy)}")
+        console.print(f"✓ {cell.label}: finished before, {_score(result)}")
 
     def cell_starts(self, cell: Cell, folder: Path, resumed: bool) -> None:
         if resumed:
@@ -81,13 +85,19 @@ class TerminalObserver(Observer):
 
     def cell_ends(self, cell: Cell, folder: Path, result: Result) -> None:
         speed = f"{duration(result.seconds)}  {result.images_per_second:,.0f} img/s"
-        text = f"test accuracy {percent(result.accuracy, 2)}  {speed}"
+        text = f"{_score(result)}  {speed}"
         if self._bar is not None:
             self._bars.update(self._bar, completed=result.steps, total=result.steps, standing=text)
             self._bars.stop()
             self._bar = None
         else:
             console.print(f"✓ {cell.label}: {text}", soft_wrap=True)
+
+
+def _score(result: Result) -> str:
+    if result.miou is None:
+        return f"test accuracy {percent(result.accuracy, 2)}"
+    return f"test mIoU {percent(result.miou, 2)}, {percent(result.accuracy, 2)} of pixels"
 
 
 def _cost_row(variant: str, cost: Cost) -> list[str]:
@@ -97,13 +107,23 @@ def _cost_row(variant: str, cost: Cost) -> list[str]:
 
 def show_summary(folder: Path, report: Path) -> None:
     """The grid's table, and where the report lies."""
-    columns = ["network", "accuracy (median)", "mean", "std", "seeds", "parameters", "time each"]
-    rows = []
-    for row in summary_rows(folder):
-        if row.accuracy is None or row.cost is None or row.seconds is None:
-            continue
-        std = "–" if row.accuracy.std is None else percent(row.accuracy.std, 2)
-        figures = [percent(row.accuracy.median, 2), percent(row.accuracy.mean, 2), std]
-        rows.append([row.variant, *figures, str(row.n), count(row.cost.parameters), duration(row.seconds.median)])
-    show_table(columns, rows)
+    found = [row for row in summary_rows(folder) if row.score and row.accuracy and row.cost and row.seconds]
+    of_pixels = any(row.miou for row in found)
+    columns = ["network", f"{'mIoU' if of_pixels else 'accuracy'} (median)", "mean", "std"]
+    columns += ["pixel accuracy (median)"] if of_pixels else []
+    rows = [[row.variant, *_shares(row, of_pixels), str(row.n), *_size(row)] for row in found]
+    show_table([*columns, "seeds", "parameters", "time each"], rows)
     console.print(f"report: {report}", soft_wrap=True)
+
+
+def _shares(row: SummaryRow, of_pixels: bool) -> list[str]:
+    assert row.score
+    assert row.accuracy
+    shares = [percent(value, 2) for value in (row.score.median, row.score.mean, row.score.std)]
+    return shares + ([percent(row.accuracy.median, 2)] if of_pixels else [])
+
+
+def _size(row: SummaryRow) -> list[str]:
+    assert row.cost
+    assert row.seconds
+    return [count(row.cost.parameters), duration(row.seconds.median)]

@@ -30,6 +30,9 @@ class Observer:
     def grid_starts(self, cells: list[Cell], costs: dict[str, Cost], source: str) -> None:
         """Before the first training; ``costs`` by variant, ``source`` says where the data came from."""
 
+    def network_advised(self, variant: str, advice: str) -> None:
+        """After the grid has started, for each network with something to know before it is trained."""
+
     def cell_skipped(self, cell: Cell, folder: Path, result: Result) -> None:
         """The cell was finished by an earlier run."""
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from evolvent._core.errors import ConfigError
+from evolvent._core.first_order import first_order_only
 from evolvent._core.state import State, parts
 from evolvent.dynamics import Dynamics
 from evolvent.gradients._contract import STRATEGIES, GradientStrategy, Propagator
@@ -70,7 +70,7 @@ class _Adjoint(torch.autograd.Function):
         return parts(u)
 
     @staticmethod
-    @once_differentiable
+    @first_order_only
     def backward(ctx: Any, *cotangents: Tensor) -> tuple[Any, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
         evolution, h, n = ctx.evolution, ctx.evolution.step_size, len(cotangents)
         method, sums = _method_backwards(evolution.integrator), Accumulator(ctx.parameters)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from typing import Any, Literal, Self
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 from torch.utils.checkpoint import checkpoint
 
 from evolvent._core.errors import ConfigError
+from evolvent._core.first_order import first_order_only
 from evolvent._core.state import State, parts
 from evolvent.gradients._contract import STRATEGIES, GradientStrategy, Propagator, whole_number
 from evolvent.gradients.binomial import next_stored, stored_positions
@@ -62,7 +62,7 @@ class Checkpoint(GradientStrategy):
         length = self.every if isinstance(self.every, int) else math.ceil(math.sqrt(evolution.steps))
 
         def contexts() -> tuple[AbstractContextManager[Any], AbstractContextManager[Any]]:
-            return nullcontext(), untouched_statistics(list(evolution.modules()))
+            return nullcontext(), _Untouched(evolution)
 
         for j in range(0, evolution.steps, length):
             segment = _segment(evolution, j, min(j + length, evolution.steps))
@@ -96,6 +96,18 @@ class Checkpoint(GradientStrategy):
 STRATEGIES.add(Checkpoint.name, Checkpoint)
 
 
+class _Untouched(ExitStack):
+    """Running statistics stay as they are; second derivatives enter it more than once."""
+
+    def __init__(self, evolution: Propagator) -> None:
+        super().__init__()
+        self.evolution = evolution
+
+    def __enter__(self) -> Self:
+        self.enter_context(untouched_statistics(list(self.evolution.modules())))
+        return self
+
+
 def _steps(evolution: Propagator, begin: int, end: int, u: State) -> State:
     for j in range(begin, end):
         u = evolution.step(j, u)
@@ -127,7 +139,7 @@ class _Binomial(torch.autograd.Function):
         return state
 
     @staticmethod
-    @once_differentiable
+    @first_order_only
     def backward(ctx: Any, *cotangents: Tensor | None) -> tuple[Any, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
         saved, count = list(ctx.saved_tensors), ctx.count
         states = {place: tuple(saved[i * count : (i + 1) * count]) for i, place in enumerate(ctx.places)}

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
+from evolvent._core.errors import ConfigError, NonFiniteError
+from evolvent._core.first_order import first_order_only
 from evolvent._core.state import State, like, parts
 from evolvent.gradients._contract import Propagator
 from evolvent.gradients.layer_distribution import Ranks, shared_buffers
@@ -57,6 +59,13 @@ class _Taped(NamedTuple):
     def pull_back(self, adjoint: Parts) -> Parts:
         return torch.autograd.grad(self.after, self.before, adjoint, retain_graph=True, materialize_grads=True)
 
+    def reached(self, used: Sequence[bool]) -> list[bool]:
+        """Which parts of the state before it the ``used`` parts of the state after it depend on."""
+        ends = list(itertools.compress(self.after, used))
+        zeros = [torch.zeros_like(p) for p in ends]
+        found = torch.autograd.grad(ends, self.before, zeros, retain_graph=True, allow_unused=True)
+        return [g is not None for g in found]
+
 
 @dataclass(frozen=True)
 class _Problem:
@@ -69,7 +78,14 @@ class _Problem:
 
     def step(self, level: int, k: int, u: Parts) -> Parts:
         first, stride = self.levels.steps[level][k]
-        return parts(self.evolution.step(first, u if self.paired else u[0], stride))
+        try:
+            return parts(self.evolution.step(first, u if self.paired else u[0], stride))
+        except (ConfigError, NonFiniteError) as error:
+            if stride == 1:
+                raise
+            raise type(error)(
+                f"{error} Here {stride} steps are one on a coarse level: use a smaller coarsening."
+            ) from None
 
     def forward(self, start: Parts, *, taped: bool) -> tuple[Parts, list[list[_Taped]]]:
         """The last state, and the steps of every level with their graphs."""
@@ -108,25 +124,32 @@ class _Solve(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, problem: _Problem, *tensors: Tensor) -> Parts:
-        result, ctx.tapes = problem.forward(tensors[: problem.count], taped=True)
-        ctx.problem, ctx.weights = problem, tensors[problem.count :]
+        start = tensors[: problem.count]
+        result, ctx.tapes = problem.forward(start, taped=True)
+        ctx.problem, ctx.start, ctx.weights = problem, start, tensors[problem.count :]
+        ctx.set_materialize_grads(False)
         return result
 
     @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, *adjoint: Tensor) -> tuple[Any, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
+    @first_order_only
+    def backward(ctx: Any, *adjoint: Tensor | None) -> tuple[Any, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
         problem: _Problem = ctx.problem
-        adjoints = problem.backward(adjoint, ctx.tapes)
-        gradients = _weight_gradients(ctx.tapes[0], adjoints, ctx.weights)
+        whole = tuple(torch.zeros_like(p) if a is None else a for a, p in zip(adjoint, ctx.start, strict=True))
+        adjoints = problem.backward(whole, ctx.tapes)
+        used = [a is not None or problem.ranks.downstream is not None for a in adjoint]
+        gradients = _weight_gradients(ctx.tapes[0], adjoints, ctx.weights, used)
         return None, *problem.ranks.from_first(adjoints[0]), *problem.ranks.sum_gradients(gradients, ctx.weights)
 
 
 def _weight_gradients(
-    tape: Sequence[_Taped], adjoints: Sequence[Parts], weights: Sequence[Tensor]
+    tape: Sequence[_Taped], adjoints: Sequence[Parts], weights: Sequence[Tensor], used: Sequence[bool]
 ) -> Sequence[Tensor | None]:
-    """Of every parameter, over the layers of this process."""
-    ends = [p for step in tape for p in step.after]
-    factors = [p for adjoint in adjoints[1:] for p in adjoint]
+    """Of every parameter, over the layers of this process; None if the ``used`` parts of the last state need it not."""
+    ends, factors = [], []
+    for step, adjoint in zip(reversed(tape), reversed(adjoints), strict=False):
+        ends += itertools.compress(step.after, used)
+        factors += itertools.compress(adjoint, used)
+        used = used if all(used) else step.reached(used)
     if not ends or not weights:
         return [None] * len(weights)
     return torch.autograd.grad(ends, weights, factors, retain_graph=True, allow_unused=True)

@@ -6,10 +6,10 @@ from typing import Any, Self
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from evolvent import integrators
 from evolvent._core.errors import ConfigError
+from evolvent._core.first_order import first_order_only
 from evolvent._core.state import State, parts
 from evolvent.gradients._contract import STRATEGIES, GradientStrategy, Propagator, whole_number
 from evolvent.gradients.replay import Accumulator, Replay, trainable
@@ -97,7 +97,7 @@ class _Reversed(torch.autograd.Function):
         return end
 
     @staticmethod
-    @once_differentiable
+    @first_order_only
     def backward(ctx: Any, *cotangents: Tensor | None) -> tuple[Any, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
         saved, count = ctx.saved_tensors, ctx.count
         states = [saved[i : i + count] for i in range(0, len(saved), count)]

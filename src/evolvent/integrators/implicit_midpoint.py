@@ -7,9 +7,9 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from evolvent._core.errors import ConfigError, NonFiniteError
+from evolvent._core.first_order import first_order_only
 from evolvent._core.state import State, axpy, combine, like, parts
 from evolvent.dynamics import Dynamics
 from evolvent.integrators._contract import Integrator
@@ -84,7 +84,7 @@ class _ImplicitFunction(torch.autograd.Function):
         return tuple(p.view_as(p) for p in m)
 
     @staticmethod
-    @once_differentiable
+    @first_order_only
     def backward(ctx: Any, *g: Tensor) -> tuple[Any, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
         inputs = tuple(p.detach().requires_grad_() for p in ctx.saved_tensors)
         with torch.enable_grad():
