@@ -21,6 +21,9 @@ SMALL = {
     "discretise-optimise": {"steps": [4, 8, 16], "epochs": 40, "training_steps": [2], "horizons": [0.5, 2.0, 8.0]},
     "imex-global-view": {"size": 16, "shortest": 13, "blocks": 1, "images": 200, "iterations": 150, "channels": 8},
     "multilevel": {"epochs": [2, 2], "images": 300, "repeats": 1, "channels": 8},
+    "pide-decay": {"images": 2, "steps": 10},
+    "pide-stages": {"stages": [1, 4], "images": 100, "epochs": 1, "repeats": 1, "channels": 4, "blocks": 2},
+    "pide-table4": {"data": ["cifar10"], "curve_sizes": [8, 16]},
     "layer-parallel": {"refinements": 3, "batch": 4, "width": 4, "solves": [(2, 2), (4, 2)], "rounds": 3},
 }
 

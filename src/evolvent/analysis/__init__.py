@@ -1,6 +1,7 @@
 """Read-only diagnostics: they compute and hand back small records, and leave the model as it was."""
 
 from evolvent.analysis.all_pairs import count_all_pairs
+from evolvent.analysis.block_damping import BlockDamping, block_damping, high_frequency_share
 from evolvent.analysis.cost import activation_bytes, count_multiply_adds, count_parameters
 from evolvent.analysis.diffusion_decay import DiffusionDecay, diffusion_decay, diffusion_matrix
 from evolvent.analysis.energy import EnergyDrift, energy_drift
@@ -20,6 +21,7 @@ from evolvent.analysis.weight_spectrum import (
 )
 
 __all__ = [
+    "BlockDamping",
     "DiffusionDecay",
     "EnergyDrift",
     "EvolutionStability",
@@ -34,6 +36,7 @@ __all__ = [
     "StepBound",
     "WeightSpectrum",
     "activation_bytes",
+    "block_damping",
     "check_step_size",
     "count_all_pairs",
     "count_multiply_adds",
@@ -42,6 +45,7 @@ __all__ = [
     "diffusion_matrix",
     "energy_drift",
     "fields_of_view",
+    "high_frequency_share",
     "largest_stable_step",
     "layer_costs",
     "map_spectra",

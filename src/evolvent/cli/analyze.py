@@ -10,19 +10,19 @@ import typer
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-    from evolvent.analysis import EvolutionStability, FieldOfView, LayerTable
+    from evolvent.analysis import EvolutionStability, FieldOfView, LayerTable, MapSpectrum
 
 
 def analyze(
     run: Annotated[Path, typer.Argument(help="A run folder, or a grid's.")],
-    what: Annotated[str, typer.Argument(help="stability, cost or field-of-view.")],
+    what: Annotated[str, typer.Argument(help="stability, cost, field-of-view or spectra.")],
     data: Annotated[Path | None, typer.Option(help="Folder with data sets; else EVOLVENT_DATA.")] = None,
     images: Annotated[int, typer.Option(min=2, help="Test images to look at.")] = 8,
     out: Annotated[
         Path | None, typer.Option(help="Folder for the JSON files; else analysis/ in the run, which the report shows.")
     ] = None,
 ) -> None:
-    """Measure the trained networks of a run: how stable they are, what each layer costs, how far a pixel sees."""
+    """Measure the trained networks of a run: stability, cost per layer, field of view, spectra of the maps."""
     from evolvent._core.errors import ConfigError, UnknownNameError
     from evolvent._core.files import write_text
     from evolvent.cli.display import console, working
@@ -53,12 +53,12 @@ def _trained(folder: Path, data: Path | None, count: int) -> tuple[str, nn.Modul
     import torch
 
     from evolvent.data import Preprocess
-    from evolvent.data import load as load_data
+    from evolvent.experiments.engine import load_data
     from evolvent.experiments.record import read_record
     from evolvent.networks import load
 
     cell = read_record(folder).cell
-    images = load_data(cell.data.name, data).test.images[:count]
+    images = load_data(cell.data, data).test.images[:count]
     with torch.no_grad():
         return cell.label, load(folder / "model"), Preprocess.load(folder / "model")(images)
 
@@ -66,16 +66,20 @@ def _trained(folder: Path, data: Path | None, count: int) -> tuple[str, nn.Modul
 def _measure(what: str, model: nn.Module, pixels: Tensor) -> Any:
     from evolvent import analysis
 
-    if what == "stability":
-        return analysis.measure_stability(model, pixels)
-    return analysis.layer_costs(model, pixels) if what == "cost" else analysis.fields_of_view(model, pixels)
+    measures = {
+        "stability": analysis.measure_stability,
+        "cost": analysis.layer_costs,
+        "field-of-view": analysis.fields_of_view,
+        "spectra": analysis.map_spectra,
+    }
+    return measures[what](model, pixels)
 
 
 def _json(what: str, found: Any) -> str:
     """The measures as JSON, a list of them under a name of its own."""
     import json
 
-    name = {"stability": "evolutions", "field-of-view": "fields"}.get(what)
+    name = {"stability": "evolutions", "field-of-view": "fields", "spectra": "maps"}.get(what)
     return json.dumps(plain({name: found} if name else found), allow_nan=False) + "\n"
 
 
@@ -108,7 +112,8 @@ def plain(value: Any) -> Any:
 def _show(what: str, label: str, found: Any) -> None:
     from evolvent.cli.display import console, show_table
 
-    columns, rows = {"stability": _stability_rows, "cost": _cost_rows, "field-of-view": _view_rows}[what](found)
+    rows_of = {"stability": _stability_rows, "cost": _cost_rows, "field-of-view": _view_rows, "spectra": _map_rows}
+    columns, rows = rows_of[what](found)
     show_table(columns, rows, title=label)
     for evolution in found if what == "stability" else ():
         if evolution.warning:
@@ -151,5 +156,17 @@ def _view_rows(found: list[FieldOfView]) -> tuple[list[str], list[list[str]]]:
         [f.name, f"{f.pixel[0]}, {f.pixel[1]}", decimal(f.radius, 3), decimal(f.area, 3), f"{f.box[0]}x{f.box[1]}",
          f"{f.support} of {f.map.numel()}"]
         for f in found
+    ]  # fmt: skip
+    return columns, rows
+
+
+def _map_rows(found: list[MapSpectrum]) -> tuple[list[str], list[list[str]]]:
+    from evolvent.report.numbers import decimal, percent
+
+    columns = ["map", "eigenvalues", "real parts from", "to", "positive", "symmetric part from", "to", "positive"]
+    rows = [
+        [m.name, str(m.count), decimal(m.real_parts[0], 3), decimal(m.real_parts[-1], 3), percent(m.positive_share),
+         decimal(m.symmetric[0], 3), decimal(m.symmetric[-1], 3), percent(m.positive_share_symmetric)]
+        for m in found
     ]  # fmt: skip
     return columns, rows

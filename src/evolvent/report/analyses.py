@@ -11,7 +11,7 @@ import numpy as np
 
 from evolvent.report.runs import Series
 
-KINDS = ("stability", "cost", "field-of-view")
+KINDS = ("stability", "cost", "field-of-view", "spectra")
 
 
 def analysis_path(folder: Path, what: str) -> Path:

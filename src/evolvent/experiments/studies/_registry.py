@@ -11,7 +11,16 @@ from evolvent._core.config import Config
 from evolvent._core.errors import UnknownNameError
 from evolvent.experiments.studies.result import StudyResult, Tell
 
-_STUDIES = ("discretise-optimise", "imex-global-view", "layer-parallel", "multilevel", "spirals")
+_STUDIES = (
+    "discretise-optimise",
+    "imex-global-view",
+    "layer-parallel",
+    "multilevel",
+    "pide-decay",
+    "pide-stages",
+    "pide-table4",
+    "spirals",
+)
 
 
 @dataclass(frozen=True)

@@ -82,7 +82,7 @@ def _train(
     finest, done = settings.coarsest * 2 ** (len(settings.epochs) - 1), 0
     model = _network(settings, plan[0][0], seed)
     optimizer = torch.optim.Adam(model.parameters(), lr=settings.learning_rate)
-    history: History = {"work": [0.0], "loss": [_loss(model, train)], "accuracy": [_accuracy(model, test)]}
+    history: History = {"work": [0.0], "loss": [_loss(model, train)], "accuracy": [accuracy(model, test)]}
     for level, (steps, epochs) in enumerate(plan):
         if level:
             finer = refine(model, settings.interpolation)
@@ -90,11 +90,11 @@ def _train(
             carry_state(model, optimizer, finer, renewed, settings.interpolation)
             model, optimizer = finer, renewed
         for _ in range(epochs):
-            _epoch(model, optimizer, train, permutation(len(train[0]), seed, done).split(settings.batch))
+            train_epoch(model, optimizer, train, permutation(len(train[0]), seed, done).split(settings.batch))
             done += 1
             history["work"].append(history["work"][-1] + steps / finest)
             history["loss"].append(_loss(model, train))
-            history["accuracy"].append(_accuracy(model, test))
+            history["accuracy"].append(accuracy(model, test))
             tell(done / sum(epochs for _, epochs in plan))
     return history
 
@@ -106,7 +106,7 @@ def _network(settings: Settings, steps: int, seed: int) -> nn.Module:
                             step_size=settings.end_time / steps)  # fmt: skip
 
 
-def _epoch(model: nn.Module, optimizer: torch.optim.Optimizer, train: tuple[Tensor, Tensor], batches: Any) -> None:
+def train_epoch(model: nn.Module, optimizer: torch.optim.Optimizer, train: tuple[Tensor, Tensor], batches: Any) -> None:
     for batch in batches:
         loss = F.cross_entropy(model(train[0][batch]), train[1][batch])
         optimizer.zero_grad()
@@ -120,7 +120,7 @@ def _loss(model: nn.Module, part: tuple[Tensor, Tensor]) -> float:
 
 
 @torch.no_grad()
-def _accuracy(model: nn.Module, part: tuple[Tensor, Tensor]) -> float:
+def accuracy(model: nn.Module, part: tuple[Tensor, Tensor]) -> float:
     return (model(part[0]).argmax(dim=1) == part[1]).double().mean().item()
 
 
