@@ -21,19 +21,9 @@ IDX_STEMS = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-
 
 @pytest.fixture(autouse=True)
 def empty_surroundings(monkeypatch, tmp_path):
-    """No test sees the user's folders, except through :func:`real_data`."""
+    """No test sees the user's folders, except through :func:`data_folder`."""
     monkeypatch.delenv("EVOLVENT_DATA", raising=False)
     monkeypatch.setenv("EVOLVENT_CACHE", str(tmp_path / "cache"))
-
-
-REAL = os.environ.get("EVOLVENT_DATA")
-
-
-@pytest.fixture
-def real_data() -> Path:
-    if not REAL:
-        pytest.skip("EVOLVENT_DATA names no folder with real data sets")
-    return Path(REAL)
 
 
 @pytest.fixture

@@ -102,8 +102,8 @@ def test_cifar100_does_not_pass_for_cifar10(tmp_path, rng):
         locate("cifar10", tmp_path)
 
 
-def test_one_set_does_not_pass_for_another(tmp_path, real_data, craft):
-    shutil.copytree(locate("mnist", real_data).match.folder, tmp_path / "fashion-mnist")
+def test_one_set_does_not_pass_for_another(tmp_path, data_folder, craft):
+    shutil.copytree(locate("mnist", data_folder).match.folder, tmp_path / "fashion-mnist")
     with pytest.raises(DataError, match="are those of mnist") as error:
         load("fashion-mnist", tmp_path)
     craft.one_line(error)

@@ -14,10 +14,10 @@ def _load(name, folder):
         pytest.skip(str(error))
 
 
-def test_mnist(real_data):
-    data = _load("mnist", real_data)
+def test_mnist(data_folder):
+    data = _load("mnist", data_folder)
     assert data.train.class_counts() == (5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949)
-    report = check("mnist", real_data)
+    report = check("mnist", data_folder)
     assert report.ok
     assert [file.published for file in report.files] == [True] * 4
     assert report.train is not None
@@ -25,34 +25,34 @@ def test_mnist(real_data):
     assert report.train.std[0] == pytest.approx(0.3081, abs=1e-4)
 
 
-def test_cifar10(real_data):
-    data = _load("cifar10", real_data)
+def test_cifar10(data_folder):
+    data = _load("cifar10", data_folder)
     assert len(set(data.train.class_counts())) == 1
     assert data.train.labels[:5].tolist() == [6, 9, 9, 4, 1]
     mean = data.train.images.double().mean((0, 2, 3)) / 255
     torch.testing.assert_close(mean, torch.tensor([0.4914, 0.4822, 0.4465], dtype=torch.float64), rtol=0, atol=0.01)
 
 
-def test_mnist_rot(real_data):
-    data = _load("mnist-rot", real_data)
+def test_mnist_rot(data_folder):
+    data = _load("mnist-rot", data_folder)
     assert (len(data.train), len(data.test)) == (12000, 50000)
 
 
 @pytest.mark.slow
-def test_tiny_imagenet(real_data):
-    data = _load("tiny-imagenet", real_data)
+def test_tiny_imagenet(data_folder):
+    data = _load("tiny-imagenet", data_folder)
     assert len(set(data.train.class_counts())) == 1
     assert len(data.classes) == 200
 
 
-def test_camvid(real_data):
-    data = _load("camvid", real_data)
+def test_camvid(data_folder):
+    data = _load("camvid", data_folder)
     assert data.val is not None
     assert [len(part) for part in (data.train, data.val, data.test)] == [367, 101, 233]
     assert (data.train.shape, data.train.ignore) == ((3, 120, 160), 11)
     shares = torch.tensor(data.train.class_counts()) / data.train.labels.numel()
     torch.testing.assert_close(shares[[0, 3, 10]], torch.tensor([0.171, 0.317, 0.003]), rtol=0, atol=6e-4)
-    report = check("camvid", real_data)
+    report = check("camvid", data_folder)
     assert report.ok
     assert report.val is not None
     assert report.val.counted == "pixels"
