@@ -20,12 +20,16 @@ class TimedConvolutions(Dynamics):
 
     :math:`\mathcal G` is group normalisation and :math:`[t, \cdot]` puts a map of the constant :math:`t` in front.
 
+    Args:
+        channels: number of channels.
+        groups: number of groups of the normalisation; one group where it does not divide the channels.
+
     Shape: (B, channels, H, W) to the same.
     """
 
-    def __init__(self, channels: int) -> None:
+    def __init__(self, channels: int, groups: int = 32) -> None:
         super().__init__()
-        self.norms = nn.ModuleList(_group_norm(channels) for _ in range(3))
+        self.norms = nn.ModuleList(_group_norm(channels, groups) for _ in range(3))
         self.convs = nn.ModuleList(nn.Conv2d(channels + 1, channels, 3, padding=1) for _ in range(2))
 
     def forward(self, t: float, u: State) -> Tensor:
@@ -54,6 +58,7 @@ def odenet(
     *,
     width: int = 64,
     augment: int = 0,
+    groups: int = 32,
     rtol: float = 1e-3,
     atol: float = 1e-3,
     dropout: float = 0.0,
@@ -71,12 +76,14 @@ def odenet(
         in_channels: channels of an image.
         width: feature maps.
         augment: channels of zeros appended before the ODE.
+        groups: groups of the normalisation, as many as in the paper. Few channels want few groups: a group of one
+            channel takes its mean away before the head can read it.
         rtol, atol: tolerances of the solver.
         dropout: share of pooled features dropped in training.
 
     Shape: (B, in_channels, H, W) to (B, num_classes), H and W at least 8.
     """
-    return _skeleton(num_classes, in_channels, width, augment, dropout, Dopri5(rtol, atol), 1)
+    return _skeleton(num_classes, in_channels, width, augment, groups, dropout, Dopri5(rtol, atol), 1)
 
 
 @register_family("rknet", papers=("chen2018",), recipe="mnist-families")
@@ -86,6 +93,7 @@ def rknet(
     *,
     width: int = 64,
     augment: int = 0,
+    groups: int = 32,
     steps: int = 1,
     dropout: float = 0.0,
 ) -> ImageNetwork:
@@ -100,6 +108,8 @@ def rknet(
         in_channels: channels of an image.
         width: feature maps.
         augment: channels of zeros appended before the ODE.
+        groups: groups of the normalisation, as many as in the paper. Few channels want few groups: a group of one
+            channel takes its mean away before the head can read it.
         steps: number of steps over unit time.
         dropout: share of pooled features dropped in training.
 
@@ -109,22 +119,29 @@ def rknet(
     208266
     """
     check_positive(steps=steps)
-    return _skeleton(num_classes, in_channels, width, augment, dropout, RK4(), steps)
+    return _skeleton(num_classes, in_channels, width, augment, groups, dropout, RK4(), steps)
 
 
 def _skeleton(
-    num_classes: int, in_channels: int, width: int, augment: int, dropout: float, method: Integrator, steps: int
+    num_classes: int,
+    in_channels: int,
+    width: int,
+    augment: int,
+    groups: int,
+    dropout: float,
+    method: Integrator,
+    steps: int,
 ) -> ImageNetwork:
-    check_positive(num_classes=num_classes, in_channels=in_channels, width=width)
+    check_positive(num_classes=num_classes, in_channels=in_channels, width=width, groups=groups)
     total = width + augment
     shrinking = [nn.Conv2d(in_channels, width, 3)]
     for _ in range(2):
-        shrinking += [_group_norm(width), nn.ReLU(), nn.Conv2d(width, width, 4, stride=2, padding=1)]
+        shrinking += [_group_norm(width, groups), nn.ReLU(), nn.Conv2d(width, width, 4, stride=2, padding=1)]
     stem = nn.Sequential(*shrinking, *([ZeroChannels(augment)] if augment else []))
-    flow = Evolution(TimedConvolutions(total), method, steps=steps, step_size=1 / steps)
+    flow = Evolution(TimedConvolutions(total, groups), method, steps=steps, step_size=1 / steps)
     head = PooledLinear(total, num_classes, dropout=dropout)
-    return ImageNetwork(stem, [flow, _group_norm(total), nn.ReLU()], head, in_channels=in_channels)
+    return ImageNetwork(stem, [flow, _group_norm(total, groups), nn.ReLU()], head, in_channels=in_channels)
 
 
-def _group_norm(channels: int) -> nn.GroupNorm:
-    return nn.GroupNorm(32 if channels % 32 == 0 else 1, channels)
+def _group_norm(channels: int, groups: int) -> nn.GroupNorm:
+    return nn.GroupNorm(groups if channels % groups == 0 else 1, channels)
