@@ -29,7 +29,7 @@ from torch.nn import functional as F
 
 from evolvent import create_model, evolutions, set_gradient
 
-ROUNDS = {6: 12, 60: 4}
+ROUNDS = {6: 24, 60: 8}
 STRATEGIES = {
     "plain": "backprop",
     "torch checkpoint, every block": "checkpoint:1",

@@ -7,7 +7,8 @@ sum and :math:`w = \sigma'(K u + b) \odot K a`,
           \bar K = c\,(w \star u + v \star a), \qquad \bar b = c \sum w ,
 
 where :math:`\star` is the correlation that gives a convolution's weight its gradient. Only :math:`v` is kept in
-between, and :math:`K^\top v` serves the reconstruction as well.
+between, and :math:`K^\top v` serves the reconstruction as well. Results overwrite their ingredients: fresh memory costs
+as much time here as a tenth of the convolutions.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from torch import Tensor, nn
 from evolvent.dynamics import Hamiltonian, SymmetricLayer
 from evolvent.gradients._contract import Propagator
 from evolvent.gradients.replay import Replay
-from evolvent.gradients.undoing import Undoing, add
+from evolvent.gradients.undoing import Undoing
 from evolvent.integrators import Verlet
 from evolvent.operators import Convolution
 
@@ -45,15 +46,22 @@ class SymmetricUndoing(Undoing):
             super()._undo_one(j, i)
             return
         v = layer.inner(u).relu_()
-        self.state[target] = torch.sub(self.state[target], layer.operator.adjoint(v), alpha=factor)
-        w = torch.ops.aten.threshold_backward(layer.operator(a), v, 0)
-        self.cotangents[source] = add(self.cotangents[source], layer.operator.adjoint(w), factor)
+        change = layer.operator.adjoint(v)
+        self.state[target] = torch.sub(self.state[target], change, alpha=factor, out=change)
+        w = layer.operator(a)
+        torch.ops.aten.threshold_backward.grad_input(w, v, 0, grad_input=w)
+        self.cotangents[source] = _added(self.cotangents[source], layer.operator.adjoint(w), factor)
         weight = layer.operator.weight
         if weight.requires_grad:
             both = _correlation(w, u, weight).add_(_correlation(v, a, weight))
             self.sums.add([weight], [both.mul_(factor)])
         if layer.bias is not None and layer.bias.requires_grad:
             self.sums.add([layer.bias], [w.sum(dim=(0, 2, 3)).mul_(factor)])
+
+
+def _added(a: Tensor | None, b: Tensor, factor: float) -> Tensor:
+    """:math:`a + factor b` in the memory of ``b``, where None is zero."""
+    return b.mul_(factor) if a is None else torch.add(a, b, alpha=factor, out=b)
 
 
 def _correlation(outer: Tensor, inner: Tensor, weight: Tensor) -> Tensor:

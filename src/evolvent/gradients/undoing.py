@@ -93,11 +93,11 @@ class Undoing:
         return [before[k] for k in range(len(before))]
 
 
-def add(a: Tensor | None, b: Tensor | None, factor: float = 1.0) -> Tensor | None:
-    """:math:`a + factor b`, where None is zero."""
+def add(a: Tensor | None, b: Tensor | None) -> Tensor | None:
+    """:math:`a + b`, where None is zero."""
     if b is None:
         return a
-    return factor * b if a is None else torch.add(a, b, alpha=factor)
+    return b if a is None else a + b
 
 
 def pull_back(
