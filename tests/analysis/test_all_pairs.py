@@ -30,7 +30,8 @@ def evaluated(kind: str, n: int, m: int, c: int, d: int) -> int:
     if kind == "attention":
         return 2 * n * m * c  # padded to the width of the strips
     widened = d if kind == "gaussian" else d + 2  # a distance is a product of vectors with two more entries
-    return n * m * (widened + c + 1)
+    row_sum = kind in ("gaussian", "fractional")
+    return n * m * (widened + c + row_sum)
 
 
 @given(

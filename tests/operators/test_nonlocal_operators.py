@@ -116,31 +116,53 @@ def test_small_maps(kind, batch, pairs, height, width):
     assert_is_naive(op, u, v)
 
 
+DEGENERATE = {
+    "constant": lambda dtype: torch.full((1, 4, 3, 3), 1.7, dtype=dtype),
+    "zeros": lambda dtype: torch.zeros(1, 4, 3, 3, dtype=dtype),
+    "two values": lambda dtype: torch.tensor([1.0, 1.0, 2.0], dtype=dtype).expand(1, 4, 3, 3),
+    "last digits": lambda dtype: 1 + torch.finfo(dtype).eps * torch.randint(2, (1, 4, 3, 3)).to(dtype),
+    "huge": lambda dtype: torch.randn(1, 4, 3, 3).to(dtype) * torch.finfo(dtype).max ** 0.14,
+    "tiny": lambda dtype: torch.randn(1, 4, 3, 3).to(dtype) * torch.finfo(dtype).tiny ** 0.5,
+}
+
+
 @settings(max_examples=200)
 @given(
     st.sampled_from(list(KINDS)),
     st.sampled_from(["pair", "shared", "none"]),
     st.sampled_from(["count", "row_sum"]),
-    st.sampled_from(["constant", "zeros", "two values", "huge", "tiny"]),
-    st.sampled_from([torch.float32, torch.float64]),
+    st.integers(1, 3),
+    st.sampled_from(list(DEGENERATE)),
+    st.sampled_from([torch.float16, torch.float32, torch.float64]),
 )
-def test_degenerate_maps_give_finite_results(kind, embedding, normaliser, what, dtype):
-    op = KINDS[kind](4, embedding=embedding, normaliser=normaliser).to(dtype)
-    huge = 1e5 if dtype == torch.float32 else 1e60
-    u = {
-        "constant": torch.full((1, 4, 3, 3), 1.7),
-        "zeros": torch.zeros(1, 4, 3, 3),
-        "two values": torch.tensor([1.0, 1.0, 2.0]).expand(1, 4, 3, 3),
-        "huge": torch.randn(1, 4, 3, 3, dtype=dtype) * huge,
-        "tiny": torch.randn(1, 4, 3, 3, dtype=dtype) * 1e-12,
-    }[what].to(dtype)
-    u = u.clone().requires_grad_()
+def test_degenerate_maps_give_finite_results(kind, embedding, normaliser, subsample, what, dtype):
+    op = KINDS[kind](4, embedding=embedding, normaliser=normaliser, subsample=subsample).to(dtype)
+    u = DEGENERATE[what](dtype).clone().requires_grad_()
     value = op(u)
     assert value.isfinite().all()
     gradient = torch.autograd.grad(value.sum(), [u, *op.parameters()])
-    assert all(g.isfinite().all() for g in gradient)
+    if dtype == torch.float16:  # whose gradients may overflow, as mixed precision expects
+        assert not any(g.isnan().any() for g in gradient)
+    else:
+        assert all(g.isfinite().all() for g in gradient)
     if what in ("constant", "zeros") and not isinstance(op, InverseFractionalLaplacian):
         assert (value == 0).all()
+
+
+@given(st.integers(1, 6), st.floats(0.05, 0.95), st.floats(-30, 4), st.booleans())
+def test_any_exponent_at_any_distance_is_finite(dim, part, magnitude, inverse):
+    op = InverseFractionalLaplacian(2, part * dim / 2, dim=dim) if inverse else FractionalLaplacian(2, part, dim=dim)
+    u = (torch.randn(2, 2, 3, 4) * 10**magnitude).requires_grad_()
+    value = op(u)
+    gradient = torch.autograd.grad(value.sum(), [u, *op.parameters()])
+    assert all(t.isfinite().all() for t in (value, *gradient))
+
+
+def test_sums_that_float16_cannot_hold_stop_at_its_largest_number():
+    op = FractionalLaplacian(2, embedding="none", scale=1e8)
+    u = torch.tensor([0.0, 0.01, 1.0, 2.0]).expand(1, 2, 1, 4).half()
+    assert op(u.float()).abs().max() > torch.finfo(torch.float16).max
+    assert op(u).abs().max() == torch.finfo(torch.float16).max
 
 
 @pytest.mark.parametrize("kind", DISTANCE)
@@ -223,10 +245,11 @@ def test_all_pairs_are_never_held(kind, normaliser, monkeypatch):
 
 def test_backward_evaluates_each_block_once(monkeypatch):
     calls, kernel_of = [], nonlocal_pair_sum._kernel
-    monkeypatch.setattr(nonlocal_pair_sum, "_kernel", lambda p, *rest: calls.append(rest[-1]) or kernel_of(p, *rest))
+    monkeypatch.setattr(nonlocal_pair_sum, "_kernel", lambda p, *rest: calls.append(p) or kernel_of(p, *rest))
     value = FractionalLaplacian(4)(torch.randn(1, 4, 8, 8, requires_grad=True))
+    assert len(calls) == 1
     value.sum().backward()
-    assert calls == [False, True]
+    assert len(calls) == 2
 
 
 @every_kind
@@ -254,9 +277,9 @@ def test_multiply_adds_are_counted():
     op, u = InverseFractionalLaplacian(4, embedding="none"), torch.randn(2, 4, 3, 5, requires_grad=True)
     with FlopCounterMode(display=False) as counter:
         value = op(u)
-        assert counter.get_total_flops() == 2 * 2 * 15 * 15 * (6 + 5)
+        assert counter.get_total_flops() == 2 * 2 * 15 * 15 * (6 + 4)
         value.sum().backward()
-    assert counter.get_total_flops() == 2 * 2 * 15 * 15 * (4 * 6 + 3 * 5)
+    assert counter.get_total_flops() == 2 * 2 * 15 * 15 * (4 * 6 + 3 * 4)
 
 
 @pytest.mark.parametrize("make", [NonlocalDiffusion, FractionalLaplacian, InverseFractionalLaplacian])

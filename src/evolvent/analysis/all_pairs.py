@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor, nn
 
 from evolvent.analysis.cost import count_multiply_adds, on_a_copy
 from evolvent.operators import NonlocalOperator
-from evolvent.operators.affinity import Affinity, PairSums
+from evolvent.operators.affinity import Affinity, Pairs, PairSums
 
 
 def count_all_pairs(model: nn.Module, image: Tensor) -> int:
@@ -22,6 +21,7 @@ def count_all_pairs(model: nn.Module, image: Tensor) -> int:
         model: a network; it is left as it was.
         image: (C, H, W), only the shape counts.
 
+    >>> import torch
     >>> from evolvent.networks.nonlocal_block import NonlocalBlock
     >>> embed_and_map = 2 * 64 * 4 * 2 + 2 * 64 * 4 * 4
     >>> pairs = 64 * 64 * 2 + 2 * 64 * 64 * 4
@@ -41,11 +41,8 @@ def count_all_pairs(model: nn.Module, image: Tensor) -> int:
 class _MatrixOfPairs(Affinity):
     """Stands for any kernel and makes the products that it takes; the values mean nothing."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._embedded, self._kernel = torch.empty(0), torch.empty(0)
+    def pairs(self, x: Tensor, y: Tensor, factor: float = 1.0) -> Pairs:
+        return Pairs(x @ y.mT, y)
 
-    def sums(self, x: Tensor, y: Tensor, v: Tensor) -> PairSums:
-        if x is not self._embedded:
-            self._embedded, self._kernel = x, x @ y.mT
-        return PairSums(self._kernel @ v, self._kernel.sum(-1, keepdim=True))
+    def sums(self, pairs: Pairs, v: Tensor) -> PairSums:
+        return PairSums(pairs.x @ v, pairs.x.sum(-1, keepdim=True))

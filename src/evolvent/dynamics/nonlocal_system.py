@@ -10,12 +10,13 @@ from evolvent.dynamics._contract import PartitionedDynamics
 
 
 class NonlocalSystem(PartitionedDynamics):
-    r"""Features and their negative, which drive each other through a nonlocal operator.
+    r"""Two copies of the features, which drive each other through a nonlocal operator.
 
-    .. math:: V' = \mathcal K_1\bigl[\mathcal O_X (-W)\bigr], \qquad W' = -\mathcal K_2\bigl[\mathcal O_X V\bigr]
+    .. math:: V' = \mathcal K_1\bigl[\mathcal O_X U\bigr], \qquad U' = \mathcal K_2\bigl[\mathcal O_X V\bigr]
 
-    Eq. 4.3 of Bohn, Griebel, Kannan 2021 with the kernel of the input :math:`X` throughout, as their eq. 4.1 and 4.2
-    have it. From :math:`V = X`, :math:`W = -X`, one Verlet step gives :math:`V = B_1` and :math:`W = -B_2`.
+    Eq. 4.3 of Bohn, Griebel, Kannan 2021 for their :math:`W = -U`, with the kernel of the input :math:`X` throughout,
+    as their eq. 4.1 and 4.2 have it. From :math:`V = U = X`, one Verlet step gives :math:`V = B_1` and
+    :math:`U = B_2`.
 
     Args:
         first, second: :math:`\mathcal K_1` and :math:`\mathcal K_2`.
@@ -29,13 +30,13 @@ class NonlocalSystem(PartitionedDynamics):
         self.first, self.second, self.act = first, second, act
 
     def dy(self, t: float, z: Tensor) -> Tensor:
-        return self.first(self.act(-z))
+        return self.first(self.act(z))
 
     def dz(self, t: float, y: Tensor) -> Tensor:
-        return -self.second(self.act(y))
+        return self.second(self.act(y))
 
     def enter(self, features: Tensor) -> tuple[Tensor, Tensor]:
-        return features, -features
+        return features, features
 
     def leave(self, u) -> Tensor:
-        return -u[1]
+        return u[1]

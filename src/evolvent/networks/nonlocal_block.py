@@ -29,8 +29,8 @@ class NonlocalBlock(nn.Module):
 
     Eq. 4.1, 4.4, 4.5 and 4.6 of Bohn, Griebel, Kannan 2021, for :math:`\mathcal O` one of :math:`\mathcal L`,
     :math:`(-\Delta)^{1/2}`, :math:`(-\Delta)^{-1/2}` and :math:`(-\Delta)^{-1}`. Each pair of stages is a Verlet step
-    of their system 4.3 from :math:`V = X`, :math:`W = -X`, with the kernel of :math:`X` in all stages. The paper prints
-    two stages; that further ones are further Verlet steps is our reading.
+    of their system 4.3 from :math:`V = -W = X`, with the kernel of :math:`X` in all stages. The paper prints two
+    stages; that further ones are further Verlet steps is our reading.
 
     Args:
         channels: number of feature maps, even.
@@ -65,12 +65,16 @@ class NonlocalBlock(nn.Module):
             raise ConfigError(f"step_size must be positive and finite, got {step_size}.")
         named = not isinstance(operator, NonlocalOperator)
         self.operator = make_nonlocal(operator, channels, subsample, scale) if named else operator
+        if self.operator.channels != channels:
+            raise ConfigError(
+                f"a block of {channels} channels needs an operator of as many, got one of {self.operator.channels}."
+            )
         self.outer = nn.ModuleList(_outer_convolution(channels) for _ in range(stages))
         self.step_size = float(step_size)
         self.integrator = Verlet()
 
     def forward(self, x: Tensor) -> Tensor:
-        act, h, state = self.operator.at(x), self.step_size, (x, -x)
+        act, h, state = self.operator.at(x), self.step_size, (x, x)
         last = len(self.outer) - 1
         for k in range(0, len(self.outer), 2):
             system = NonlocalSystem(self.outer[k], self.outer[min(k + 1, last)], act)
@@ -79,7 +83,7 @@ class NonlocalBlock(nn.Module):
                 return y + self.integrator.couplings(system, 0.0, h)[0].g(z)
             y, z = self.integrator.step(system, 0.0, state, h)
             state = (y, z)
-        return -state[1]
+        return state[1]
 
     def extra_repr(self) -> str:
         return f"stages={len(self.outer)}, step_size={self.step_size:g}"
@@ -99,4 +103,4 @@ def make_nonlocal(name: NonlocalName, channels: int, subsample: int = 1, scale: 
 def _outer_convolution(channels: int) -> nn.Sequential:
     conv = nn.Conv2d(channels, channels, 1, bias=False)
     nn.init.kaiming_normal_(conv.weight)
-    return nn.Sequential(conv, nn.ReLU(), nn.BatchNorm2d(channels))
+    return nn.Sequential(conv, nn.ReLU(inplace=True), nn.BatchNorm2d(channels))

@@ -11,7 +11,17 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from evolvent._core.errors import ConfigError
-from evolvent.operators.nonlocal_pair_sum import pair_sum
+from evolvent.operators.fractional_constants import EULER_GAMMA
+from evolvent.operators.nonlocal_pair_sum import nearest, pair_sum
+
+
+class Pairs(NamedTuple):
+    """What a kernel makes once of the strips that it compares, for all sums over them."""
+
+    x: Tensor  # (B, N, D)
+    y: Tensor  # (B, M, D)
+    factor: Tensor | float = 1.0  # of the sums, (B, 1, 1)
+    offset: Tensor | float = 0.0  # inside the kernel, (B, 1, 1)
 
 
 class PairSums(NamedTuple):
@@ -36,12 +46,25 @@ class Affinity(ABC):
         self.scale = float(scale)
 
     @abstractmethod
-    def sums(self, x: Tensor, y: Tensor, v: Tensor) -> PairSums:
-        """Weighted sums of ``v`` and row sums; ``x``, ``y``, ``v`` are (B, N, D), (B, M, D) and (B, M, C)."""
+    def pairs(self, x: Tensor, y: Tensor, factor: float = 1.0) -> Pairs:
+        """Strips (B, N, D) and (B, M, D), made ready for sums of ``factor`` times the kernel."""
 
-    def means(self, x: Tensor, y: Tensor, v: Tensor) -> Tensor:
+    @abstractmethod
+    def sums(self, pairs: Pairs, v: Tensor) -> PairSums:
+        """Weighted sums of ``v``, (B, M, C), and row sums."""
+
+    def weighted(self, pairs: Pairs, v: Tensor) -> Tensor:
+        r""":math:`\sum_j \omega_{ij} v_j`."""
+        return self.sums(pairs, v).weighted
+
+    def differences(self, pairs: Pairs, mine: Tensor, others: Tensor) -> Tensor:
+        r""":math:`\sum_j \omega_{ij} (v_j - v_i)` for ``mine`` :math:`v_i` and ``others`` :math:`v_j`."""
+        weighted, row = self.sums(pairs, others)
+        return weighted - row * mine
+
+    def means(self, pairs: Pairs, v: Tensor) -> Tensor:
         r""":math:`\sum_j \omega_{ij} v_j / \sum_j \omega_{ij}`, zero where the row sum is."""
-        weighted, row = self.sums(x, y, v)
+        weighted, row = self.sums(pairs, v)
         return safe_divide(weighted, row)
 
     def __repr__(self) -> str:
@@ -51,30 +74,50 @@ class Affinity(ABC):
 class DotProduct(Affinity):
     r""":math:`\omega(x, y) = \lambda\, x^\top y`, by :math:`\sum_j (x_i^\top y_j)\, v_j = (\sum_j v_j y_j^\top)\, x_i`.
 
-    The change of order is exact and costs :math:`O(N D C)` instead of :math:`O(N^2 (D + C))`.
+    The change of order is exact and costs :math:`O(N D C)` instead of :math:`O(N^2 (D + C))`. Sums come out as images
+    lie in memory, channel after channel.
     """
 
-    def sums(self, x: Tensor, y: Tensor, v: Tensor) -> PairSums:
-        x = self.scale * x
-        return PairSums(x @ (y.mT @ v), x @ y.sum(1, keepdim=True).mT)
+    def pairs(self, x: Tensor, y: Tensor, factor: float = 1.0) -> Pairs:
+        return Pairs(x, y, self.scale * factor)
+
+    def sums(self, pairs: Pairs, v: Tensor) -> PairSums:
+        return PairSums(self.weighted(pairs, v), self._row(pairs, pairs.factor).mT)
+
+    def weighted(self, pairs: Pairs, v: Tensor) -> Tensor:
+        return (pairs.factor * (v.mT @ pairs.y) @ pairs.x.mT).mT
+
+    def differences(self, pairs: Pairs, mine: Tensor, others: Tensor) -> Tensor:
+        away = self._row(pairs, -pairs.factor) * mine.mT
+        return torch.baddbmm(away, pairs.factor * (others.mT @ pairs.y), pairs.x.mT).mT
+
+    def _row(self, pairs: Pairs, factor: Tensor | float) -> Tensor:
+        return factor * pairs.y.sum(1, keepdim=True) @ pairs.x.mT
 
 
 class Gaussian(Affinity):
     r""":math:`\omega(x, y) = e^{\lambda x^\top y}`.
 
     Means are softmax attention and go to PyTorch's fused kernel, which wants equal widths, where zeros change nothing,
-    and channels that are neighbours in memory. Sums are made in blocks, with the exponent saturated at half the
-    logarithm of the largest number.
+    and channels that are neighbours in memory. Its backward pass on CPUs takes one thread for each head, so groups of
+    rows stand as heads. Sums are made in blocks, with the exponent saturated at half the logarithm of the largest
+    number.
     """
 
-    def sums(self, x: Tensor, y: Tensor, v: Tensor) -> PairSums:
-        sums = pair_sum(self.scale * x, y, _with_ones(v), v.new_zeros(len(v), 1, 1), "exp", 1.0)
+    def pairs(self, x: Tensor, y: Tensor, factor: float = 1.0) -> Pairs:
+        return Pairs(self.scale * x, y, factor)
+
+    def sums(self, pairs: Pairs, v: Tensor) -> PairSums:
+        x, y, factor, _ = pairs
+        sums = factor * pair_sum(x, y, _with_ones(v), v.new_zeros(len(v), 1, 1), "exp", 1.0)
         return PairSums(sums[..., :-1], sums[..., -1:])
 
-    def means(self, x: Tensor, y: Tensor, v: Tensor) -> Tensor:
-        width = max(x.shape[-1], v.shape[-1])
-        q, k, padded = (F.pad(part, (0, width - part.shape[-1])).contiguous().unsqueeze(1) for part in (x, y, v))
-        return F.scaled_dot_product_attention(q, k, padded, scale=self.scale).squeeze(1)[..., : v.shape[-1]]
+    def means(self, pairs: Pairs, v: Tensor) -> Tensor:
+        width, heads = max(pairs.x.shape[-1], v.shape[-1]), _heads(v.device, v.shape[0], pairs.x.shape[1])
+        q, k, wide = (F.pad(part, (0, width - part.shape[-1])).contiguous() for part in (pairs.x, pairs.y, v))
+        k, wide = (part.unsqueeze(1).expand(-1, heads, -1, -1) for part in (k, wide))
+        means = F.scaled_dot_product_attention(q.unflatten(1, (heads, -1)), k, wide, scale=1.0)
+        return means.flatten(1, 2)[..., : v.shape[-1]]
 
 
 class _DistanceKernel(Affinity):
@@ -88,21 +131,32 @@ class _DistanceKernel(Affinity):
     kind: str
     decay: float  # the kernel's derivative grows like the distance to the minus (decay + 1)
 
-    @property
-    @abstractmethod
-    def parameter(self) -> float:
-        """What the blocks need to know."""
-
-    def sums(self, x: Tensor, y: Tensor, v: Tensor) -> PairSums:
-        wide = v.dtype if v.device.type == "mps" else torch.float64  # Apple's GPUs have no float64
+    def pairs(self, x: Tensor, y: Tensor, factor: float = 1.0) -> Pairs:
+        wide = x.dtype if x.device.type == "mps" else torch.float64  # Apple's GPUs have no float64
         centre = y.detach().mean(1, keepdim=True)
-        x, y = (x - centre).to(wide), (y - centre).to(wide)
+        low, x, y = x.dtype, (x - centre).to(wide), (y - centre).to(wide)
         x2, y2 = x.square().sum(-1, keepdim=True), y.square().sum(-1, keepdim=True)
-        q = torch.cat([-2 * x, x2, torch.ones_like(x2)], dim=-1)
-        k = torch.cat([y, torch.ones_like(y2), y2], dim=-1)
         rounding = 16 * torch.finfo(wide).eps * (x2.detach().amax(1, keepdim=True) + y2.detach().amax(1, keepdim=True))
-        smallest = (torch.finfo(v.dtype).max * 1e-4) ** (-2 / (self.decay + 2))
-        sums = pair_sum(q, k, _with_ones(v), rounding.clamp(min=smallest), self.kind, self.parameter)
+        smallest = (torch.finfo(low).max * 1e-4) ** (-2 / (self.decay + 2))
+        unit = rounding.clamp(min=smallest) / nearest(low, self.decay)  # of squared distances
+        q = torch.cat([-2 * x, x2, torch.ones_like(x2)], dim=-1) / unit
+        k = torch.cat([y, torch.ones_like(y2), y2], dim=-1)
+        return Pairs(q, k, factor * self.factor(unit).to(low), self.offset(unit).to(low))
+
+    @abstractmethod
+    def factor(self, unit: Tensor) -> Tensor:
+        """What multiplies the sums for the kernel's own scale and for squared distances in ``unit``."""
+
+    def offset(self, unit: Tensor) -> Tensor:
+        """What is added inside the kernel for the same reason."""
+        return torch.zeros_like(unit)
+
+    def weighted(self, pairs: Pairs, v: Tensor) -> Tensor:
+        assert isinstance(pairs.offset, Tensor)
+        return pairs.factor * pair_sum(pairs.x, pairs.y, v, pairs.offset, self.kind, self.decay)
+
+    def sums(self, pairs: Pairs, v: Tensor) -> PairSums:
+        sums = self.weighted(pairs, _with_ones(v))
         return PairSums(sums[..., :-1], sums[..., -1:])
 
 
@@ -122,13 +176,8 @@ class Power(_DistanceKernel):
             raise ConfigError(f"the exponent of a power kernel must be positive and finite, got {exponent}.")
         self.exponent = self.decay = float(exponent)
 
-    @property
-    def parameter(self) -> float:
-        return self.exponent
-
-    def sums(self, x: Tensor, y: Tensor, v: Tensor) -> PairSums:
-        weighted, row = super().sums(x, y, v)
-        return PairSums(self.scale * weighted, self.scale * row)
+    def factor(self, unit: Tensor) -> Tensor:
+        return self.scale * unit.pow(-self.exponent / 2)
 
     def __repr__(self) -> str:
         return f"Power({self.exponent:g}, scale={self.scale:g})"
@@ -140,17 +189,30 @@ class Logarithm(_DistanceKernel):
     kind = "log"
     decay = 0.0
 
-    @property
-    def parameter(self) -> float:
-        return self.scale  # the block takes the logarithm of the square
+    def factor(self, unit: Tensor) -> Tensor:
+        return torch.full_like(unit, -self.scale)  # the block takes the logarithm of the square
+
+    def offset(self, unit: Tensor) -> Tensor:
+        return unit.log() + EULER_GAMMA / self.scale
 
 
 def safe_divide(a: Tensor, b: Tensor) -> Tensor:
-    """:math:`a / b`, and 0 where :math:`b` is 0."""
-    void = b == 0
+    """:math:`a / b`, and 0 where :math:`b` is."""
+    void = vanishes(b)
     return (a / b.masked_fill(void, 1.0)).masked_fill(void, 0.0)
+
+
+def vanishes(b: Tensor) -> Tensor:
+    """Where ``b`` is 0, or so small that quotients by it and their gradients may overflow."""
+    return b.detach().abs() <= 1e8 * torch.finfo(b.dtype).tiny
 
 
 def _with_ones(v: Tensor) -> Tensor:
     """One more channel of ones, whose weighted sum is the row sum."""
     return F.pad(v, (0, 1), value=1.0)
+
+
+def _heads(device: torch.device, batch: int, rows: int) -> int:
+    """Equal groups of rows, as many as keep all threads of a CPU busy, or fewer."""
+    wanted = -(-torch.get_num_threads() // batch) if device.type == "cpu" else 1
+    return next(heads for heads in range(wanted, 0, -1) if rows % heads == 0)

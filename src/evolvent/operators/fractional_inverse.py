@@ -5,12 +5,12 @@ from __future__ import annotations
 from torch import Tensor
 
 from evolvent._core.errors import ConfigError
-from evolvent.operators.affinity import Affinity, Logarithm, Power
+from evolvent.operators.affinity import Logarithm, Pairs, Power
 from evolvent.operators.fractional_constants import logarithmic_constant, riesz_constant
-from evolvent.operators.nonlocal_operator import Embedding, NonlocalOperator, Normaliser
+from evolvent.operators.fractional_operator import FractionalKernel, FractionalOperator
 
 
-class InverseFractionalLaplacian(NonlocalOperator):
+class InverseFractionalLaplacian(FractionalOperator):
     r""":math:`(-\Delta)^{-s}` with distances between embedded pixel strips, :math:`0 < s \le n/2`.
 
     .. math::
@@ -33,29 +33,24 @@ class InverseFractionalLaplacian(NonlocalOperator):
         embedding, normaliser, subsample: see :class:`~evolvent.operators.NonlocalOperator`.
 
     Shape: (B, channels, H, W) to the same.
+
+    >>> InverseFractionalLaplacian(4, 1.0)
+    InverseFractionalLaplacian(
+      4, Logarithm(scale=1), embedding='pair', normaliser='count', subsample=1
+      (theta): Conv2d(4, 2, kernel_size=(1, 1), stride=(1, 1), bias=False)
+      (phi): Conv2d(4, 2, kernel_size=(1, 1), stride=(1, 1), bias=False)
+    )
     """
 
-    damping_sign = -1
-
-    def __init__(
-        self,
-        channels: int,
-        s: float = 0.5,
-        *,
-        dim: int = 2,
-        scale: float = 1.0,
-        embedding: Embedding = "pair",
-        normaliser: Normaliser = "count",
-        subsample: int = 1,
-    ) -> None:
+    @staticmethod
+    def kernel(s: float, dim: int, scale: float) -> FractionalKernel:
         if not 0 < s <= dim / 2:
-            raise ConfigError(f"(-Delta)^-s needs 0 < s <= {dim / 2:g} in dimension {dim}, got s = {s}.")
-        logarithmic = 2 * s == dim
-        kernel: Affinity = Logarithm(scale) if logarithmic else Power(dim - 2 * s, scale)
-        super().__init__(channels, kernel, embedding=embedding, normaliser=normaliser, subsample=subsample)
-        self.factor = logarithmic_constant(dim) if logarithmic else riesz_constant(dim, s)
+            raise ConfigError(
+                f"(-Delta)^-s needs 0 < s <= {dim / 2:g} in dimension {dim}, got s = {s}. Choose s inside."
+            )
+        if 2 * s == dim:
+            return FractionalKernel(constant=logarithmic_constant(dim), affinity=Logarithm(scale))
+        return FractionalKernel(constant=riesz_constant(dim, s), affinity=Power(dim - 2 * s, scale))
 
-    def combine(self, x: Tensor, y: Tensor, mine: Tensor, others: Tensor) -> Tensor:
-        if self.normaliser == "row_sum":
-            return self.affinity.means(x, y, others)
-        return self.affinity.sums(x, y, others).weighted / others.shape[1]
+    def combine(self, pairs: Pairs, mine: Tensor, others: Tensor) -> Tensor:
+        return (self.affinity.means if self.normaliser == "row_sum" else self.affinity.weighted)(pairs, others)

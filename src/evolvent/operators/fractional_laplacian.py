@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from evolvent.operators.affinity import Power
+from evolvent.operators.affinity import Pairs, Power
 from evolvent.operators.fractional_constants import fractional_constant
+from evolvent.operators.fractional_operator import FractionalKernel, FractionalOperator
 from evolvent.operators.nonlocal_diffusion import differences
-from evolvent.operators.nonlocal_operator import Embedding, NonlocalOperator, Normaliser
 
 
-class FractionalLaplacian(NonlocalOperator):
+class FractionalLaplacian(FractionalOperator):
     r""":math:`(-\Delta)^s` with distances between embedded pixel strips, :math:`0 < s < 1`.
 
     .. math::
@@ -29,25 +29,15 @@ class FractionalLaplacian(NonlocalOperator):
         embedding, normaliser, subsample: see :class:`~evolvent.operators.NonlocalOperator`.
 
     Shape: (B, channels, H, W) to the same.
+
+    >>> import torch
+    >>> FractionalLaplacian(4)(torch.ones(1, 4, 3, 3)).abs().max().item()  # constants do not diffuse
+    0.0
     """
 
-    damping_sign = -1
+    @staticmethod
+    def kernel(s: float, dim: int, scale: float) -> FractionalKernel:
+        return FractionalKernel(constant=fractional_constant(dim, s), affinity=Power(dim + 2 * s, scale))
 
-    def __init__(
-        self,
-        channels: int,
-        s: float = 0.5,
-        *,
-        dim: int = 2,
-        scale: float = 1.0,
-        embedding: Embedding = "pair",
-        normaliser: Normaliser = "count",
-        subsample: int = 1,
-    ) -> None:
-        constant = fractional_constant(dim, s)
-        kernel = Power(dim + 2 * s, scale)
-        super().__init__(channels, kernel, embedding=embedding, normaliser=normaliser, subsample=subsample)
-        self.factor = constant
-
-    def combine(self, x: Tensor, y: Tensor, mine: Tensor, others: Tensor) -> Tensor:
-        return -differences(self, x, y, mine, others)
+    def combine(self, pairs: Pairs, mine: Tensor, others: Tensor) -> Tensor:
+        return -differences(self, pairs, mine, others)

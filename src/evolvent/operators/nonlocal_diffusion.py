@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 from torch import Tensor
 
 from evolvent._core.errors import ConfigError
-from evolvent.operators.affinity import Affinity, DotProduct, Gaussian, safe_divide
+from evolvent.operators.affinity import Affinity, DotProduct, Gaussian, Pairs, safe_divide, vanishes
 from evolvent.operators.nonlocal_operator import Embedding, NonlocalOperator, Normaliser
 
 AffinityName: TypeAlias = Literal["dot", "gaussian"]
@@ -57,21 +57,21 @@ class NonlocalDiffusion(NonlocalOperator):
         kernel = _AFFINITIES[affinity](scale)
         super().__init__(channels, kernel, embedding=embedding, normaliser=normaliser, subsample=subsample)
 
-    def combine(self, x: Tensor, y: Tensor, mine: Tensor, others: Tensor) -> Tensor:
-        return differences(self, x, y, mine, others)
+    def combine(self, pairs: Pairs, mine: Tensor, others: Tensor) -> Tensor:
+        return differences(self, pairs, mine, others)
 
 
-def differences(operator: NonlocalOperator, x: Tensor, y: Tensor, mine: Tensor, others: Tensor) -> Tensor:
-    r""":math:`\sum_j \omega_{ij} (v_j - v_i) / \mathcal N_i`.
+def differences(operator: NonlocalOperator, pairs: Pairs, mine: Tensor, others: Tensor) -> Tensor:
+    r""":math:`\sum_j \omega_{ij} (v_j - v_i)`, over the row sum if that is the normaliser.
 
     A constant taken from all :math:`v` changes nothing but keeps rounding in proportion to what varies.
     """
     constant = mine.detach().mean(1, keepdim=True)
-    mine, others = mine - constant, others - constant
+    centred = mine - constant
+    others = centred if others is mine else others - constant
     if operator.normaliser == "count":
-        weighted, row = operator.affinity.sums(x, y, others)
-        return (weighted - row * mine) / others.shape[1]
+        return operator.affinity.differences(pairs, centred, others)
     if isinstance(operator.affinity, Gaussian):  # whose row sums cannot vanish
-        return operator.affinity.means(x, y, others) - mine
-    weighted, row = operator.affinity.sums(x, y, others)
-    return safe_divide(weighted, row) - mine.masked_fill(row == 0, 0.0)
+        return operator.affinity.means(pairs, others) - centred
+    weighted, row = operator.affinity.sums(pairs, others)
+    return safe_divide(weighted, row) - centred.masked_fill(vanishes(row), 0.0)

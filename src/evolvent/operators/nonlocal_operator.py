@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from evolvent._core.errors import ConfigError, ShapeError
-from evolvent.operators.affinity import Affinity
+from evolvent.operators.affinity import Affinity, Pairs
 
 Embedding: TypeAlias = Literal["pair", "shared", "none"]
 Normaliser: TypeAlias = Literal["count", "row_sum"]
@@ -82,17 +82,36 @@ class NonlocalOperator(nn.Module):
         """The operator with the kernel of the features ``x``; linear without subsampling."""
         self._check(x)
         with torch.autocast(x.device.type, enabled=False):
-            mine = x if self.theta is None else _apply(self.theta, x)
-            others = mine if self.phi is None else _apply(self.phi, x)
-            return FrozenOperator(self, strips(mine), strips(self.pool(others)))
+            mine, others = self._embed(_widen(x))
+            others = self.pooled_strips(others)
+            constant = self.factor / others.shape[1] if self.normaliser == "count" else 1.0
+            return FrozenOperator(self, self.affinity.pairs(strips(mine), others, constant))
 
-    def pool(self, u: Tensor) -> Tensor:
-        """The strips :math:`j`, as a smaller image."""
-        return u if self.subsample == 1 else F.max_pool2d(u, self.subsample, ceil_mode=True)
+    def _embed(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Both sides of the kernel, as images; two embeddings are one convolution."""
+        if self.theta is None:
+            return x, x
+        if self.phi is None:
+            shared = F.conv2d(x, _widen(self.theta.weight))
+            return shared, shared
+        both = F.conv2d(x, _widen(torch.cat([self.theta.weight, self.phi.weight])))
+        return both[:, : self.channels // 2], both[:, self.channels // 2 :]
+
+    def pooled_strips(self, u: Tensor) -> Tensor:
+        """The strips :math:`j`, (B, M, C)."""
+        if self.subsample == 1:
+            return strips(u)
+        with torch.no_grad():  # only where maxima are; pooling is fast where channels are neighbours in memory
+            near = u.contiguous(memory_format=torch.channels_last)
+            _, where = F.max_pool2d(near, self.subsample, ceil_mode=True, return_indices=True)
+        return u.flatten(2).gather(2, where.flatten(2)).mT
 
     @abstractmethod
-    def combine(self, x: Tensor, y: Tensor, mine: Tensor, others: Tensor) -> Tensor:
-        """The sum over :math:`j` and its normaliser, for strips ``mine`` :math:`v_i` and ``others`` :math:`v_j`."""
+    def combine(self, pairs: Pairs, mine: Tensor, others: Tensor) -> Tensor:
+        """The sum over :math:`j` for strips ``mine`` :math:`v_i` and ``others`` :math:`v_j`.
+
+        Divided by the row sum, if that is the normaliser; :math:`c / N` is in the pairs, if the number of strips is.
+        """
 
     def _check(self, x: Tensor) -> None:
         if x.ndim != 4 or x.shape[1] != self.channels:
@@ -118,32 +137,45 @@ class FrozenOperator:
     """A nonlocal operator whose kernel stays that of some features, while it acts on others."""
 
     operator: NonlocalOperator
-    x: Tensor  # (B, N, D), embedded strips i
-    y: Tensor  # (B, M, D), embedded strips j
+    pairs: Pairs  # of embedded strips
 
     def __call__(self, v: Tensor) -> Tensor:
         """(B, C, H, W) to the same."""
+        operator = self.operator
         with torch.autocast(v.device.type, enabled=False):
-            mine = v.to(self.x.dtype)
-            others = strips(self.operator.pool(mine))
-            sums = self.operator.combine(self.x, self.y, strips(mine), others)
-            return (self.operator.factor * sums).mT.reshape(v.shape).to(v.dtype)
+            wide = _widen(v)
+            mine = strips(wide)
+            others = mine if operator.subsample == 1 else operator.pooled_strips(wide)
+            sums = operator.combine(self.pairs, mine, others)
+            if operator.normaliser == "row_sum" and operator.factor != 1:
+                sums = operator.factor * sums
+            return _narrow(sums.mT.reshape(v.shape), v.dtype)
 
 
 def strips(u: Tensor) -> Tensor:
-    """The pixel strips of features, (B, C, H, W) to (B, H W, C), in float32 at least."""
-    return u.to(torch.promote_types(u.dtype, torch.float32)).flatten(2).mT
+    """The pixel strips of features, (B, C, H, W) to (B, H W, C)."""
+    return u.flatten(2).mT
+
+
+def _widen(u: Tensor) -> Tensor:
+    """In float32 at least; gradients too large for the precision of ``u`` stop at its largest number."""
+    wide = u.to(torch.promote_types(u.dtype, torch.float32))
+    if wide is not u and wide.requires_grad:
+        largest = torch.finfo(u.dtype).max
+        wide.register_hook(lambda g: g.clamp(-largest, largest))
+    return wide
+
+
+def _narrow(u: Tensor, dtype: torch.dtype) -> Tensor:
+    """In ``dtype``, which float16 sums of a power kernel may not fit into: they stop at its largest number."""
+    largest = torch.finfo(dtype).max
+    return u if u.dtype == dtype else u.clamp(-largest, largest).to(dtype)
 
 
 def _embedding(channels: int) -> nn.Conv2d:
     conv = nn.Conv2d(channels, channels // 2, 1, bias=False)
     nn.init.kaiming_normal_(conv.weight, nonlinearity="linear")
     return conv
-
-
-def _apply(embedding: nn.Conv2d, x: Tensor) -> Tensor:
-    precise = torch.promote_types(x.dtype, torch.float32)
-    return F.conv2d(x.to(precise), embedding.weight.to(precise))
 
 
 def _check_choice(name: str, given: str, known: tuple[str, ...]) -> None:

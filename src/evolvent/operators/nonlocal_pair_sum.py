@@ -15,100 +15,137 @@ import torch
 from torch import Tensor
 from torch.utils.flop_counter import register_flop_formula
 
-from evolvent.operators.fractional_constants import EULER_GAMMA
-
 _BLOCK = 1 << 19  # pairs at a time: large enough for matrix products, small enough for the cache
 
 Window = tuple[slice, slice]
 
 
+def nearest(dtype: torch.dtype, a: float) -> float:
+    r"""The product up to which strips count as equal; :math:`p^{-a/2}` and its derivative stay finite above it."""
+    return max(2.0**-25, (torch.finfo(dtype).max * 1e-8) ** (-2 / (a + 2)))
+
+
 @torch.library.custom_op("evolvent::pair_sum", mutates_args=())
-def pair_sum(q: Tensor, k: Tensor, v: Tensor, floor: Tensor, kind: str, parameter: float) -> Tensor:
+def pair_sum(q: Tensor, k: Tensor, v: Tensor, offset: Tensor, kind: str, parameter: float) -> Tensor:
     r""":math:`\sum_j f(q_i \cdot k_j)\, v_j` for all :math:`i`, with gradients for ``q``, ``k`` and ``v``.
+
+    Products for powers and logarithms are squared distances, in units in which :func:`nearest` cannot be told from
+    zero; :math:`f` is 0 up to there.
 
     Args:
         q, k: (B, N, D) and (B, M, D), in the precision that products are made in.
         v: (B, M, C), in the precision of the result.
-        floor: (B, 1, 1); products up to it count as distance zero, where :math:`f` is 0. Not used by the exponential.
-        kind: ``"power"`` is :math:`f(p) = p^{-a/2}`, ``"log"`` is :math:`-a \log p - \gamma`, ``"exp"`` is
-            :math:`e^p`, saturated where its square would overflow.
-        parameter: :math:`a`.
+        offset: (B, 1, 1), :math:`b`.
+        kind: ``"power"`` is :math:`f(p) = p^{-a/2}`, ``"log"`` is :math:`\log p + b`, ``"exp"`` is :math:`e^p`,
+            saturated where its square would overflow.
+        parameter: :math:`a`; 0 for the logarithm.
 
     Shape: (B, N, C).
     """
     with torch.autocast(v.device.type, enabled=False):
-        sums = v.new_empty(q.shape[0], q.shape[1], v.shape[2])
+        sums, turned_k = v.new_empty(q.shape[0], q.shape[1], v.shape[2]), k.mT.contiguous()
+        wide, p = _scratch(q, k, q.dtype, v.dtype)
         for samples, rows in _windows(q, k):
-            w, _ = _kernel(torch.bmm(q[samples, rows], k[samples].mT), floor[samples], kind, parameter, v.dtype, False)
+            products = _products(q[samples, rows], turned_k[samples], wide, p)
+            w = _kernel(products, products, offset[samples], kind, parameter)
             sums[samples, rows] = torch.bmm(w, v[samples])
         return sums
 
 
 @torch.library.custom_op("evolvent::pair_sum_backward", mutates_args=())
 def pair_sum_backward(
-    g: Tensor, q: Tensor, k: Tensor, v: Tensor, floor: Tensor, kind: str, parameter: float
+    g: Tensor, q: Tensor, k: Tensor, v: Tensor, offset: Tensor, kind: str, parameter: float
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Gradients of :func:`pair_sum` for ``q``, ``k`` and ``v``, given that of the sums."""
     with torch.autocast(v.device.type, enabled=False):
-        q_low, k_low = q.to(v.dtype), k.to(v.dtype)
-        dq, dk, dv = torch.empty_like(q_low), torch.zeros_like(k_low), torch.zeros_like(v)
+        # products run faster along the long side of a block
+        turned_k, turned_v, turned_g, turned_q = (t.mT.contiguous() for t in (k, v, g, q.to(v.dtype)))
+        low_k, dq = k.to(v.dtype), q.new_empty(q.shape, dtype=v.dtype)
+        dk, dv = torch.zeros_like(turned_k, dtype=v.dtype), torch.zeros_like(turned_v)
+        wide, p, w, pairs = _scratch(q, k, q.dtype, v.dtype, v.dtype, v.dtype)
         for samples, rows in _windows(q, k):
-            product = torch.bmm(q[samples, rows], k[samples].mT)
-            w, slope = _kernel(product, floor[samples], kind, parameter, v.dtype, True)
-            dv[samples].baddbmm_(w.mT, g[samples, rows])
-            pairs = torch.bmm(g[samples, rows], v[samples].mT).mul_(slope)
-            dq[samples, rows] = torch.bmm(pairs, k_low[samples])
-            dk[samples].baddbmm_(pairs.mT, q_low[samples, rows])
-        return dq.to(q.dtype, copy=True), dk.to(k.dtype, copy=True), dv
+            products = _products(q[samples, rows], turned_k[samples], wide, p)
+            kernel = _kernel(products, _part(w, products), offset[samples], kind, parameter)
+            dv[samples].baddbmm_(turned_g[samples, :, rows], kernel)
+            change = torch.bmm(g[samples, rows], turned_v[samples], out=_part(pairs, products))
+            change.mul_(_slope(products, kernel, kind, parameter))
+            dq[samples, rows] = torch.bmm(change, low_k[samples])
+            dk[samples].baddbmm_(turned_q[samples, :, rows], change)
+        return dq.to(q.dtype, copy=True), dk.mT.to(k.dtype, copy=True), dv.mT.contiguous()
 
 
 def _windows(q: Tensor, k: Tensor) -> Iterator[Window]:
     """Samples and rows to treat at a time: several small maps, or some rows of a large one."""
     batch, rows, columns = q.shape[0], q.shape[1], k.shape[1]
-    samples = max(1, _BLOCK // (rows * columns))
-    height = max(1, min(rows, _BLOCK // columns))
+    samples, height = _block_shape(rows, columns)
     for b in range(0, batch, samples):
         for r in range(0, rows, height):
             yield slice(b, b + samples), slice(r, r + height)
 
 
-def _kernel(
-    product: Tensor, floor: Tensor, kind: str, a: float, dtype: torch.dtype, with_slope: bool
-) -> tuple[Tensor, Tensor]:
-    """:math:`f(p)` and, if asked for, :math:`f'(p)`, in ``dtype``."""
+def _block_shape(rows: int, columns: int) -> tuple[int, int]:
+    return max(1, _BLOCK // (rows * columns)), max(1, min(rows, _BLOCK // columns))
+
+
+def _scratch(q: Tensor, k: Tensor, *dtypes: torch.dtype) -> list[Tensor]:
+    """Memory for the largest block, once for each precision in turn; fresh memory costs as much as arithmetic."""
+    samples, height = _block_shape(q.shape[1], k.shape[1])
+    shape = (min(samples, q.shape[0]), height, k.shape[1])
+    return [q.new_empty(shape, dtype=dtype) for dtype in dtypes]
+
+
+def _part(scratch: Tensor, like: Tensor) -> Tensor:
+    return scratch[: like.shape[0], : like.shape[1]]
+
+
+def _products(q: Tensor, turned_k: Tensor, wide: Tensor, low: Tensor) -> Tensor:
+    """All products of a block, made in the precision of ``wide`` and given in that of ``low``."""
+    part = _part(wide, q)
+    torch.bmm(q, turned_k, out=part)
+    return part if wide.dtype == low.dtype else _part(low, q).copy_(part)
+
+
+def _kernel(p: Tensor, out: Tensor, offset: Tensor, kind: str, a: float) -> Tensor:
+    """:math:`f(p)`. What is too near is moved to infinity in ``p``: comparing costs more than computing."""
     if kind == "exp":
-        cap = math.log(torch.finfo(dtype).max) / 2
-        w = product.clamp(max=cap).exp_()
-        return w, w.masked_fill(product > cap, 0.0) if with_slope else w
-    void = product <= floor
-    p = product.to(dtype).clamp_(max=torch.finfo(dtype).max).masked_fill_(void, math.inf)
+        return torch.clamp(p, max=_largest_exponent(p.dtype), out=out).exp_()
+    torch.threshold_(p, nearest(p.dtype, a), math.inf)
     if kind == "log":
-        w = p.log().mul_(-a).sub_(EULER_GAMMA).masked_fill_(void, 0.0)
-        return w, p.reciprocal_().mul_(-a) if with_slope else w
-    w = _power(p, a)
-    return w, torch.div(w, p, out=p).mul_(-a / 2) if with_slope else w
+        return torch.log(p, out=out).add_(offset).nan_to_num_(nan=math.nan, posinf=0.0)
+    return _power(p, a, out)
 
 
-def _power(p: Tensor, a: float) -> Tensor:
+def _slope(p: Tensor, w: Tensor, kind: str, a: float) -> Tensor:
+    """:math:`f'(p)`, in place of ``p`` as :func:`_kernel` left it, given :math:`w = f(p)`."""
+    if kind == "exp":
+        saturated = torch.threshold_(p.neg_(), -_largest_exponent(p.dtype), math.inf)
+        return saturated.neg_().exp_()
+    return p.reciprocal_() if kind == "log" else torch.div(w, p, out=p).mul_(-a / 2)
+
+
+def _largest_exponent(dtype: torch.dtype) -> float:
+    return math.log(torch.finfo(dtype).max) / 2
+
+
+def _power(p: Tensor, a: float, out: Tensor) -> Tensor:
     r""":math:`p^{-a/2}`; the general power costs several times a root."""
     if a == 1:
-        return p.rsqrt()
+        return torch.rsqrt(p, out=out)
     if a == 2:
-        return p.reciprocal()
+        return torch.reciprocal(p, out=out)
     if a == 3:
-        root = p.rsqrt()
-        return root.mul(root).mul_(root)
-    return p.pow(-a / 2)
+        return torch.rsqrt(p, out=out).pow_(3)
+    return torch.pow(p, -a / 2, out=out)
 
 
 @pair_sum.register_fake
-def _(q: Tensor, k: Tensor, v: Tensor, floor: Tensor, kind: str, parameter: float) -> Tensor:
+def _(q: Tensor, k: Tensor, v: Tensor, offset: Tensor, kind: str, parameter: float) -> Tensor:
     return v.new_empty(q.shape[0], q.shape[1], v.shape[2])
 
 
 @pair_sum_backward.register_fake
 def _(
-    g: Tensor, q: Tensor, k: Tensor, v: Tensor, floor: Tensor, kind: str, parameter: float
+    g: Tensor, q: Tensor, k: Tensor, v: Tensor, offset: Tensor, kind: str, parameter: float
 ) -> tuple[Tensor, Tensor, Tensor]:
     return q.new_empty(q.shape), k.new_empty(k.shape), v.new_empty(v.shape)
 
@@ -121,36 +158,28 @@ def _keep(ctx, inputs, output) -> None:
 def _backward(ctx, g: Tensor) -> tuple[Tensor | None, ...]:
     # a graph of the backward pass itself is only made for second derivatives
     gradients = _traceable_backward if torch.is_grad_enabled() else pair_sum_backward
-    q, k, v, floor = ctx.saved_tensors
-    return (*gradients(g.contiguous(), q, k, v, floor, ctx.kind, ctx.parameter), None, None, None)
+    q, k, v, offset = ctx.saved_tensors
+    return (*gradients(g.contiguous(), q, k, v, offset, ctx.kind, ctx.parameter), None, None, None)
 
 
 def _traceable_backward(
-    g: Tensor, q: Tensor, k: Tensor, v: Tensor, floor: Tensor, kind: str, parameter: float
+    g: Tensor, q: Tensor, k: Tensor, v: Tensor, offset: Tensor, kind: str, parameter: float
 ) -> tuple[Tensor, Tensor, Tensor]:
     """What :func:`pair_sum_backward` gives, in operations that can be differentiated; holds all pairs."""
-    product = q @ k.mT
+    p = q @ k.mT
     if kind == "exp":
-        cap = math.log(torch.finfo(v.dtype).max) / 2
-        w = product.clamp(max=cap).exp()
-        slope = w.masked_fill(product > cap, 0.0)
+        cap = _largest_exponent(v.dtype)
+        w = p.clamp(max=cap).exp()
+        slope = w.masked_fill(p >= cap, 0.0)
     else:
-        void = product <= floor
-        p = product.masked_fill(void, 1.0)
-        w, slope = _logarithm_pair(p, parameter) if kind == "log" else _power_pair(p, parameter)
+        void = p <= nearest(v.dtype, parameter)
+        p = p.masked_fill(void, 1.0)
+        w = p.log() + offset if kind == "log" else p.pow(-parameter / 2)
+        slope = 1 / p if kind == "log" else -parameter / 2 * w / p
         w, slope = w.masked_fill(void, 0.0).to(v.dtype), slope.masked_fill(void, 0.0).to(v.dtype)
     pairs = (g @ v.mT) * slope
     dq, dk = pairs @ k.to(v.dtype), pairs.mT @ q.to(v.dtype)
     return dq.to(q.dtype), dk.to(k.dtype), w.mT @ g
-
-
-def _logarithm_pair(p: Tensor, a: float) -> tuple[Tensor, Tensor]:
-    return -a * p.log() - EULER_GAMMA, -a / p
-
-
-def _power_pair(p: Tensor, a: float) -> tuple[Tensor, Tensor]:
-    w = p.pow(-a / 2)
-    return w, -a / 2 * w / p
 
 
 pair_sum.register_autograd(_backward, setup_context=_keep)

@@ -1,0 +1,140 @@
+"""Nonlocal blocks against Bohn, Griebel, Kannan 2021, eq. 4.1 to 4.6, written out with all pairs of strips."""
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.testing import assert_close
+
+from evolvent.dynamics import NonlocalSystem
+from evolvent.errors import ConfigError, ShapeError, UnknownNameError
+from evolvent.integrators import Verlet
+from evolvent.networks import NonlocalBlock
+from evolvent.operators import NonlocalDiffusion
+
+NAMED = ["diffusion", "fractional", "riesz", "log"]
+OPERATORS = [*NAMED, "dot over row sum", "gaussian", "gaussian over row sum"]
+SCALE, STEP = 0.7, 0.3
+GAMMA = 0.57721566490153286
+every_operator = pytest.mark.parametrize("operator", OPERATORS)
+
+
+def generic_block(operator: str, stages: int, pool: int) -> NonlocalBlock:
+    """A block in float64 whose normalisations do something."""
+    if operator in NAMED:
+        block = NonlocalBlock(4, operator, stages=stages, subsample=pool, step_size=STEP, scale=SCALE)  # type: ignore[arg-type]
+    else:
+        affinity, normaliser = operator.split()[0], "row_sum" if "row" in operator else "count"
+        own = NonlocalDiffusion(4, affinity, scale=SCALE, normaliser=normaliser, subsample=pool)  # type: ignore[arg-type]
+        block = NonlocalBlock(4, own, stages=stages, step_size=STEP)
+    for norm in (m for m in block.modules() if isinstance(m, nn.BatchNorm2d)):
+        nn.init.normal_(norm.weight)
+        nn.init.normal_(norm.bias)
+    return block.double()
+
+
+def all_pairs(block: NonlocalBlock, name: str, x: Tensor, pool: int):
+    """The operator of the block as a function of features, with the kernel of ``x`` as one N x M tensor."""
+    theta, phi = block.operator.theta, block.operator.phi
+    assert theta is not None
+    assert phi is not None
+    a = theta(x).flatten(2).mT
+    b = F.max_pool2d(phi(x), pool).flatten(2).mT
+    distance = (a[:, :, None] - b[:, None]).norm(dim=-1)
+    kernel, constant = {
+        "diffusion": lambda: (SCALE * a @ b.mT, 1.0),
+        "dot": lambda: (SCALE * a @ b.mT, 1.0),
+        "gaussian": lambda: ((SCALE * a @ b.mT).exp(), 1.0),
+        "fractional": lambda: (SCALE / distance**3, 1 / (2 * torch.pi)),
+        "riesz": lambda: (SCALE / distance, 1 / (2 * torch.pi)),
+        "log": lambda: (-2 * SCALE * distance.log() - GAMMA, 1 / (4 * torch.pi)),
+    }[name.split()[0]]()
+    norm = kernel.sum(2, keepdim=True) if "row" in name else kernel.shape[2]
+
+    def act(v: Tensor) -> Tensor:
+        i, j = v.flatten(2).mT[:, :, None], F.max_pool2d(v, pool).flatten(2).mT[:, None]
+        terms = {"riesz": j, "log": j, "fractional": i - j}.get(name, j - i)
+        return (constant * (kernel[..., None] * terms).sum(2) / norm).mT.reshape(v.shape)
+
+    return act
+
+
+@every_operator
+@pytest.mark.parametrize("stages", [1, 2, 3, 4])
+@pytest.mark.parametrize("pool", [1, 2])
+def test_block_is_its_stages_written_out(operator, stages, pool):
+    block = generic_block(operator, stages, pool)
+    x = torch.randn(2, 4, 4, 6, dtype=torch.float64, requires_grad=True)
+    act, before, now = all_pairs(block, operator, x, pool), x, x
+    for outer in block.outer:
+        assert isinstance(outer, nn.Sequential)
+        conv, _, norm = outer
+        before, now = now, before + STEP * norm(conv(act(now)).relu())
+    inputs = [x, *block.parameters()]
+    found = block(x)
+    assert_close(found, now, rtol=1e-10, atol=1e-10)
+    weights = torch.randn_like(found)
+    for a, b in zip(*(torch.autograd.grad((weights * v).sum(), inputs) for v in (found, now)), strict=True):
+        assert_close(a, b, rtol=1e-10, atol=1e-10 * max(1.0, b.abs().max().item()))
+
+
+@every_operator
+@pytest.mark.parametrize("steps", [1, 2])
+def test_block_is_verlet_steps_of_the_system(operator, steps):
+    """Of eq. 4.3 in our variables, and of eq. 4.2 in those of the paper, where the second part is negative."""
+    block, x = generic_block(operator, 2 * steps, 1).eval(), torch.randn(2, 4, 4, 4, dtype=torch.float64)
+    act, state, v, w = block.operator.at(x), (x, x), x, -x
+    for k in range(steps):
+        first, second = block.outer[2 * k], block.outer[2 * k + 1]
+        state = Verlet().step(NonlocalSystem(first, second, act), 0.0, state, STEP)
+        v = v + STEP * first(act(-w))
+        w = w - STEP * second(act(v))
+    assert_close(block(x), state[1])
+    assert_close(block(x), -w)
+
+
+@given(
+    st.sampled_from(NAMED),
+    st.sampled_from([torch.float32, torch.float64]),
+    st.sampled_from(["constant", "zeros", "one bright pixel", "columns", "huge", "tiny"]),
+    st.integers(1, 3),
+    st.integers(1, 3),
+)
+def test_degenerate_maps_train(name, dtype, what, stages, pool):
+    block = NonlocalBlock(4, name, stages=stages, subsample=pool).to(dtype)
+    x = torch.zeros(2, 4, 5, 4, dtype=dtype)
+    if what == "one bright pixel":
+        x[0, :, 2, 2] = 100.0
+    elif what == "columns":
+        x += torch.arange(4.0)
+    elif what == "constant":
+        x += 3.3
+    elif what in ("huge", "tiny"):
+        x = torch.randn_like(x) * (1e4 if what == "huge" else 1e-20)
+    inputs = [x.requires_grad_(), *block.parameters()]
+    value = block(x)
+    assert value.isfinite().all()
+    assert all(g.isfinite().all() for g in torch.autograd.grad(value.square().sum(), inputs))
+
+
+def test_block_in_another_network():
+    own = NonlocalBlock(4, NonlocalDiffusion(4, "gaussian", normaliser="row_sum", embedding="shared"), stages=3)
+    net = nn.Sequential(nn.Conv2d(1, 4, 3), own, nn.Flatten(), nn.LazyLinear(2))
+    assert net(torch.randn(2, 1, 8, 9)).shape == (2, 2)
+    assert "stages=3, step_size=0.1" in repr(own)
+
+
+def test_wrong_blocks_are_refused():
+    for options in ({"stages": 0}, {"step_size": 0.0}, {"scale": -1.0}, {"scale": 0.0}, {"subsample": 0}):
+        with pytest.raises(ConfigError, match="got"):
+            NonlocalBlock(4, **options)  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="even"):
+        NonlocalBlock(5)
+    with pytest.raises(ConfigError, match="got one of 4"):
+        NonlocalBlock(6, NonlocalDiffusion(4))
+    with pytest.raises(UnknownNameError, match="Did you mean 'riesz'"):
+        NonlocalBlock(4, "ries")  # type: ignore[arg-type]
+    with pytest.raises(ShapeError, match="do not fit"):
+        NonlocalBlock(4, subsample=5)(torch.zeros(2, 4, 4, 8))
