@@ -106,14 +106,18 @@ class Evolution(nn.Module):
         zero for dynamics that are constant in time; for time-varying ones :math:`j` counts the knots and :math:`h` is
         the time between them.
         """
-        stages, spacing = self.dynamics, self.step_size
-        if isinstance(stages, TimeVarying):
-            stages, spacing = stages.knots, stages.spacing
-        if not isinstance(stages, nn.ModuleList) or len(stages) < 2:
-            return next(self.parameters(), torch.zeros(())).new_zeros(())
-        in_time = zip(*([p for p in f.parameters() if p.ndim >= 2] for f in stages), strict=True)
-        changes = [torch.stack(p).diff(dim=0).square().sum() for p in in_time]
-        return torch.stack(changes).sum() / spacing if changes else torch.zeros(())
+        return _roughness(*self._stages())
+
+    def roughness_to(self, following: Evolution) -> Tensor:
+        """What the step from the last weights to the first of the ``following`` evolution adds to :meth:`roughness`."""
+        stages, spacing = self._stages()
+        return _roughness([stages[-1], following._stages()[0][0]], spacing)
+
+    def _stages(self) -> tuple[list[nn.Module], float]:
+        """The dynamics one after the other in time, and the time between them."""
+        if isinstance(self.dynamics, TimeVarying):
+            return list(self.dynamics.knots), self.dynamics.spacing
+        return list(self.dynamics) if isinstance(self.dynamics, nn.ModuleList) else [self.dynamics], self.step_size
 
     def refine(
         self, interpolation: Literal["constant", "linear"] = "constant", knots: Literal["kept", "doubled"] = "kept"
@@ -191,6 +195,12 @@ def refine_evolutions(
         parent, _, child = name.rpartition(".")
         setattr(twin.get_submodule(parent), child, evolution.refine(interpolation, knots))
     return twin
+
+
+def _roughness(stages: Sequence[nn.Module], spacing: float) -> Tensor:
+    in_time = zip(*([p for p in f.parameters() if p.ndim >= 2] for f in stages), strict=True)
+    changes = [torch.stack(p).diff(dim=0).square().sum() for p in in_time]
+    return torch.stack(changes).sum() / spacing if changes else torch.zeros(())
 
 
 def _refined(

@@ -52,3 +52,10 @@ def test_networks_with_transition_blocks_are_refused():
     state = torch.get_rng_state()
     assert [e.steps for _, e in evolutions(refine(one_unit))] == [4]
     assert torch.equal(torch.get_rng_state(), state)
+
+
+@pytest.mark.parametrize("blocks", [1, 2, 6])
+def test_networks_whose_nonlocal_blocks_have_a_step_of_their_own_are_refused(blocks):
+    model = ev.create_model("nonlocal_hamiltonian", channels=(4,), blocks=blocks, image_size=8)
+    with pytest.raises(ConfigError, match=r"nonlocal_hamiltonian cannot be refined.*a family such as hamiltonian"):
+        refine(model)

@@ -29,7 +29,8 @@ def refine(
 
     Raises:
         ConfigError: if the network has no evolution, or its family cannot be built with that: for example a ResNet
-            whose later units begin with a transition, which is a block that has no halves.
+            whose later units begin with a transition, which is a block that has no halves, or a network with nonlocal
+            blocks, which have a step size of their own.
 
     >>> import evolvent as ev
     >>> fine = refine(ev.create_model("hamiltonian", channels=(4,), blocks=2, step_size=0.2))
@@ -73,6 +74,18 @@ def _check_rebuilds(model: nn.Module) -> None:
             f"ones make {_steps(expected)}. Families whose units begin with a transition count it as a block; use one "
             "unit, or a family such as hamiltonian."
         )
+    for (name, expected), found in zip(_settings(model).items(), _settings(twin).values(), strict=True):
+        if found != expected:
+            raise ConfigError(
+                f"{spec.name} cannot be refined: {name!r} has {expected} and is no evolution, but would be built with "
+                f"{found}. Use a family such as hamiltonian."
+            )
+
+
+def _settings(model: nn.Module) -> dict[str, str]:
+    """Of all modules outside evolutions, which must stay as they are."""
+    inside = {part for _, evolution in evolutions(model) for part in evolution.modules()}
+    return {name: part.extra_repr() for name, part in model.named_modules() if part not in inside}
 
 
 def _shapes(model: nn.Module) -> dict[str, torch.Size]:
