@@ -52,14 +52,21 @@ def _recorded(all_series: Sequence[Series]) -> Iterator[Recorded]:
 
 
 def _kind(found: Sequence[Recorded], kind: str) -> str:
-    places = sorted({place for one in found for place in getattr(one.history, kind)})
-    shares = "".join(_share_panel(found, kind, block) for block in sorted({block for block, _ in places}))
-    html = f"<h3>{_KINDS[kind]}</h3>" + legend([one.series for one in found])
-    html += f'<div class="panels">{shares}</div>'
+    blocks = sorted({block for one in found for block, _ in getattr(one.history, kind)})
+    shares = "".join(_share_panel(found, kind, block) for block in blocks)
+    html = f"<h3>{_KINDS[kind]} <small>shares of positive ones: solid K1, dashed K2, dotted others</small></h3>"
+    html += legend([one.series for one in found]) + f'<div class="panels">{shares}</div>'
+    reach = 1.05 * max(_reach(one.history, kind) for one in found)
     for series, history in found:
-        bands = "".join(_band_panel(series, history, kind, place) for place in getattr(history, kind))
+        bands = "".join(_band_panel(series, history, kind, place, reach) for place in getattr(history, kind))
         html += f'{series_heading(series) if len(found) > 1 else ""}<div class="panels">{bands}</div>'
     return html
+
+
+def _reach(history: SpectrumHistory, kind: str) -> float:
+    """The largest eigenvalue by size, so that all panels can have one axis."""
+    values = [np.abs(row[np.isfinite(row)]) for rows in getattr(history, kind).values() for row in rows]
+    return float(max((row.max() for row in values if row.size), default=0.0)) or 1.0
 
 
 def _share_panel(found: Sequence[Recorded], kind: str, block: int) -> str:
@@ -76,11 +83,11 @@ def _share_panel(found: Sequence[Recorded], kind: str, block: int) -> str:
     axes.set_ylim(0, 1)
     _over_epochs(axes)
     axes.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.0f} %")
-    title = f"Share of positive ones, block {block} (solid: K1, dashed: K2)"
+    title = f"Block {block}, share of positive ones"
     return figure(themed_svg(drawing, f"spectra-{kind}-share-{block}", title), title, "card small")
 
 
-def _band_panel(series: Series, history: SpectrumHistory, kind: str, place: Place) -> str:
+def _band_panel(series: Series, history: SpectrumHistory, kind: str, place: Place, reach: float) -> str:
     """Bands that hold parts of the eigenvalues of one map."""
     values = np.stack(getattr(history, kind)[place]).astype(np.float64)
     drawing, axes = new_plot(height=2.2)
@@ -93,6 +100,7 @@ def _band_panel(series: Series, history: SpectrumHistory, kind: str, place: Plac
         history.epochs, np.median(values, axis=1), color=colour, linestyle=series_dash(series.index), linewidth=1.8
     )
     axes.axhline(0, color=INK, linewidth=0.8, alpha=0.6)
+    axes.set_ylim(-reach, reach)
     _over_epochs(axes)
     name, share = f"Block {place[0]}, K{place[1]}", float((values[-1] > 0).mean())
     description = f"{_KINDS[kind]} of {name} of {series.label} over epochs"
