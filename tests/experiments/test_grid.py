@@ -24,6 +24,9 @@ class Notes(Observer):
     def grid_starts(self, cells, costs, source):
         self.heard.append(("grid", len(cells), sorted(costs)))
 
+    def network_advised(self, variant, advice):
+        self.heard.append(("advised", variant, advice))
+
     def cell_skipped(self, cell, folder, result):
         self.heard.append(("skipped", cell.label))
 
@@ -35,6 +38,17 @@ class Notes(Observer):
 
     def cell_ends(self, cell, folder, result):
         self.heard.append(("ends", cell.label))
+
+
+def test_a_step_that_is_too_large_is_told_before_the_training(tiny, tmp_path):
+    notes, large = Notes(), {"model": {"options": {"step_size": 1.5}}}
+    training = {"epochs": 1, "clip_norm": 0.1}
+    recipe = tiny(training=training, data={"fraction": 0.1}, variants={"good": {}, "large": large})
+    run_grid(recipe, tmp_path / "run", observer=notes)
+    assert [note[0] for note in notes.heard if note[0] != "progress"][:3] == ["grid", "advised", "starts"]
+    [(_, variant, advice)] = [note for note in notes.heard if note[0] == "advised"]
+    assert variant == "large"
+    assert "step 1.5 of Verlet() lies beyond the largest stable one" in advice
 
 
 def test_a_run_leaves_every_file(tiny, tmp_path):

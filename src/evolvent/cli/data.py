@@ -47,7 +47,8 @@ def check_set(name: Annotated[str, typer.Argument(help="Name of a data set.")], 
         if part is not None:
             mean, std = (", ".join(f"{v:.4f}" for v in values) for values in (part.mean, part.std))
             rows = [[label, f"{number:,}"] for label, number in part.per_class[:20]]
-            show_table(["class", part.counted], rows, title=f"{title}: {part.count:,} images, mean {mean}, deviation {std}")
+            head = f"{title}: {part.count:,} images, mean {mean}, deviation {std}"
+            show_table(["class", part.counted], rows, title=head)
     if not found.ok:
         raise DataError(found.fault)
     print(f"{name} is whole.")

@@ -13,10 +13,7 @@ def recipes() -> None:
     from evolvent.experiments.catalogue import load_recipe, recipe_names
 
     found = [load_recipe(name) for name in recipe_names()]
-    rows = [
-        [r.name, r.title, *r.scope, f"{r.minutes:g} min" if r.minutes else "–"]
-        for r in found
-    ]
+    rows = [[r.name, r.title, *r.scope, f"{r.minutes:g} min" if r.minutes else "–"] for r in found]
     show_table(["recipe", "what it shows", "data", "trainings", "on two cores"], rows)
 
 

@@ -22,7 +22,12 @@ def evaluate(
             cell, classes, figures = evaluate_run(folder, data)
         rows = [["accuracy", f"{figures['accuracy']:.2%}"], ["loss", f"{figures['loss']:.4f}"]]
         rows += [["top-5", f"{figures['top5']:.2%}"]] if figures["top5"] is not None else []
+        rows += [["mIoU", f"{figures['miou']:.2%}"]] if "miou" in figures else []
         rows += [[f"class {name}", f"{share:.2%}"] for name, share in zip(classes, figures["per_class"], strict=True)]
+        rows += [
+            [f"IoU {name}", "–" if share is None else f"{share:.2%}"]
+            for name, share in zip(classes, figures.get("iou") or [], strict=False)
+        ]
         show_table([cell.label, f"on {cell.data.name}"], rows)
 
 

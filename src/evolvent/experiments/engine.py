@@ -11,12 +11,14 @@ from typing import Any
 import lightning.pytorch as pl
 import torch
 from torch import nn
+from torch.optim.swa_utils import update_bn
 
 from evolvent import analysis
+from evolvent._core.errors import ConfigError
 from evolvent._core.files import write_text
 from evolvent._core.randomness import reseed
-from evolvent.data import Batch, BatchLoader, ImageData, ImageSet, Preprocess, per_pixel_mean, split
-from evolvent.data import load as load_data
+from evolvent.analysis.step_advice import step_advice
+from evolvent.data import Batch, BatchLoader, ImageData, ImageSet, Preprocess, load, per_pixel_mean, reduced, split
 from evolvent.evolution import set_gradient
 from evolvent.experiments.checkpoints import LAST, AtomicCheckpointIO, LastCheckpoint
 from evolvent.experiments.environment import environment
@@ -26,8 +28,13 @@ from evolvent.experiments.observer import Observer
 from evolvent.experiments.quiet import quiet_lightning
 from evolvent.experiments.recipe import Cell, DataConfig
 from evolvent.experiments.record import Cost, Result, read_record, write_config, write_evaluation, write_result
-from evolvent.networks import create_model, load, model_entry
+from evolvent.experiments.spectrum_record import SpectrumRecord
+from evolvent.networks import create_model, list_models, model_entry
+from evolvent.networks import load as load_model
+from evolvent.tasks.class_weights import class_weights
 from evolvent.tasks.classification import Classification
+from evolvent.tasks.image_task import ImageTask
+from evolvent.tasks.segmentation import Segmentation
 
 _SPLIT_SEED = 0  # splits stay the same over seeds, so that seeds differ in training alone
 
@@ -51,17 +58,24 @@ class Splits:
     train: ImageSet
     watched: ImageSet
     test: ImageSet
-    held_out: bool  # whether watched is a part of the training images
+    held_out: bool  # whether watched are validation images, not the test images
+
+
+def load_data(config: DataConfig, folder: Path | None = None) -> ImageData:
+    """The images that a cell asks for, in the size it asks for."""
+    return reduced(load(config.name, folder), config.reduce)
 
 
 def make_splits(data: ImageData, config: DataConfig) -> Splits:
-    """Cut off the held-out images, then keep the wanted fraction of the rest."""
-    train, watched = data.train, data.test
+    """Cut off the held-out images, unless the set is published with some; keep the wanted fraction of the rest."""
+    train, watched = data.train, data.val or data.test
+    if config.validation and data.val:
+        raise ConfigError(f"{data.name} has validation images of its own; leave data.validation at 0.")
     if config.validation:
         watched, train = split(train, config.validation, _SPLIT_SEED)
     if config.fraction < 1:
         train, _ = split(train, config.fraction, _SPLIT_SEED)
-    return Splits(train, watched, data.test, bool(config.validation))
+    return Splits(train, watched, data.test, held_out=watched is not data.test)
 
 
 def build_model(cell: Cell, data: ImageData) -> nn.Module:
@@ -69,6 +83,10 @@ def build_model(cell: Cell, data: ImageData) -> nn.Module:
     channels, height, width = data.train.shape
     known = model_entry(cell.model.name).known_options()
     fitting = {"num_classes": len(data.classes), "in_channels": channels, "image_size": (height, width)}
+    fitting["readout"] = cell.task.name
+    if cell.task.name == "segmentation" and "readout" not in known:
+        able = [name for name in list_models() if "readout" in model_entry(name).known_options()]
+        raise ConfigError(f"{cell.model.name} gives no class per pixel; networks that do are {', '.join(able)}.")
     fitting = {key: value for key, value in fitting.items() if key in known}
     reseed(cell.seed)
     model = create_model(cell.model.name, **{**fitting, **cell.model.options})
@@ -90,9 +108,22 @@ def measure_cost(cell: Cell, data: ImageData) -> Cost:
     )
 
 
+def advise_on_steps(cell: Cell, data: ImageData, images: int = 8) -> str:
+    """One line if steps of the cell's network are too large for its methods at the initial weights; else empty."""
+    model, some = build_model(cell, data), data.train.images[:images]
+    batch = Preprocess(per_pixel_mean(some))(some)
+    update_bn([batch], model)  # initial statistics are none of the images'
+    return step_advice(model, batch)
+
+
 def check_cell(cell: Cell, data: ImageData, resources: Resources) -> None:
-    """Find out now what would fail later: batches that cannot be filled or shared."""
+    """Find out now what would fail later: labels of another kind, batches that cannot be filled or shared."""
     train = make_splits(data, cell.data).train
+    if train.has_masks != (cell.task.name == "segmentation"):
+        wanted = "segmentation" if train.has_masks else "classification"
+        raise ConfigError(f"{data.name} is a set for {wanted}, got task.name {cell.task.name}; change either.")
+    if cell.task.class_weights and not train.has_masks:
+        raise ConfigError("task.class_weights is for segmentation; leave it out.")
     BatchLoader(train, cell.data.batch_size, world_size=resources.world_size)
 
 
@@ -103,8 +134,9 @@ def run_cell(cell: Cell, data: ImageData, folder: Path, cost: Cost, resources: R
     stopwatch = Stopwatch(cell.data.batch_size, lambda progress: observer.cell_progresses(cell, progress))
     history = History(folder, stopwatch)
     checkpoint = LastCheckpoint(folder, cell.training.checkpoint_steps)
+    spectra = SpectrumRecord(folder)
     with quiet_lightning():
-        trainer = _make_trainer(cell, resources, [stopwatch, history, checkpoint])
+        trainer = _make_trainer(cell, resources, [stopwatch, history, spectra, checkpoint])
         if trainer.is_global_zero:
             write_config(folder / "config.yaml", cell)
             found = environment(cell.seed, resources.devices, resources.nodes)
@@ -115,20 +147,23 @@ def run_cell(cell: Cell, data: ImageData, folder: Path, cost: Cost, resources: R
     return _conclude(cell, splits, folder, cost, trainer, history)
 
 
-def _make_task(cell: Cell, model: nn.Module, splits: Splits) -> Classification:
-    return Classification(
-        model,
-        Preprocess(per_pixel_mean(splits.train.images)),
-        len(splits.train.classes),
-        watched="val" if splits.held_out else "test",
-        seed=cell.seed,
-        label_smoothing=cell.task.label_smoothing,
-        smoothness=cell.task.smoothness,
-        pad=cell.data.augment.pad,
-        flip=cell.data.augment.flip,
-        optimizer=cell.optimizer,
-        schedule=cell.schedule,
-    )
+def _make_task(cell: Cell, model: nn.Module, splits: Splits) -> ImageTask:
+    train = splits.train
+    preprocess, classes = Preprocess(per_pixel_mean(train.images)), len(train.classes)
+    options: dict[str, Any] = {
+        "watched": "val" if splits.held_out else "test",
+        "seed": cell.seed,
+        "label_smoothing": cell.task.label_smoothing,
+        "smoothness": cell.task.smoothness,
+        "pad": cell.data.augment.pad,
+        "flip": cell.data.augment.flip,
+        "optimizer": cell.optimizer,
+        "schedule": cell.schedule,
+    }
+    if train.ignore is None:
+        return Classification(model, preprocess, classes, **options)
+    weights = class_weights(train, cell.task.class_weights) if cell.task.class_weights else None
+    return Segmentation(model, preprocess, classes, ignore=train.ignore, weights=weights, **options)
 
 
 def _make_trainer(cell: Cell, resources: Resources, callbacks: list[pl.Callback]) -> pl.Trainer:
@@ -157,7 +192,7 @@ def _make_trainer(cell: Cell, resources: Resources, callbacks: list[pl.Callback]
 def _loaders(cell: Cell, splits: Splits, trainer: pl.Trainer) -> tuple[ResumedEpochs, BatchLoader]:
     rank, world = trainer.global_rank, trainer.world_size
     train = BatchLoader(splits.train, cell.data.batch_size, cell.seed, rank=rank, world_size=world)
-    size = -(-cell.data.eval_batch_size // world) * world
+    size = -(-cell.eval_batch_size // world) * world
     watched = BatchLoader(splits.watched, size, shuffle=False, drop_last=False, rank=rank, world_size=world)
     return ResumedEpochs(train, trainer), watched
 
@@ -188,8 +223,8 @@ class ResumedEpochs:
 def _conclude(cell: Cell, splits: Splits, folder: Path, cost: Cost, trainer: pl.Trainer, history: History) -> Result:
     """Evaluate the kept model on the test images and write what the report needs; ``result.json`` last."""
     trainer.strategy.barrier()
-    model = load(folder / "model").to(trainer.strategy.root_device)
-    figures, evaluation = evaluate(model, Preprocess.load(folder / "model"), splits.test)
+    model = load_model(folder / "model").to(trainer.strategy.root_device)
+    figures, evaluation = evaluate(model, Preprocess.load(folder / "model"), splits.test, cell.eval_batch_size)
     result = Result(
         classes=list(splits.test.classes),
         cost=cost,
@@ -210,6 +245,7 @@ def _conclude(cell: Cell, splits: Splits, folder: Path, cost: Cost, trainer: pl.
 def evaluate_run(folder: Path, data_folder: Path | None = None) -> tuple[Cell, list[str], dict[str, Any]]:
     """Test the saved model of a run folder anew: its cell, the class names and the figures."""
     cell = read_record(folder).cell
-    test = load_data(cell.data.name, data_folder).test
-    figures, _ = evaluate(load(folder / "model"), Preprocess.load(folder / "model"), test)
+    test = load_data(cell.data, data_folder).test
+    model, preprocess = load_model(folder / "model"), Preprocess.load(folder / "model")
+    figures, _ = evaluate(model, preprocess, test, cell.eval_batch_size)
     return cell, list(test.classes), figures

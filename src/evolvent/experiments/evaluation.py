@@ -2,46 +2,89 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torchmetrics import MetricCollection
 
 from evolvent.data import BatchLoader, ImageSet, Preprocess
 from evolvent.experiments.record import Evaluation
 from evolvent.networks import ImageNetwork
-from evolvent.tasks.classification import classification_metrics, update_metrics
+from evolvent.tasks import classification, segmentation
+from evolvent.tasks.segmentation import PixelFigures
 
-_WRONG_SHOWN, _CHANNELS_SHOWN = 36, 6
+_WRONG_SHOWN, _CHANNELS_SHOWN, _MASKS_SHOWN = 36, 6, 6
 
 
 @torch.no_grad()
 def evaluate(
     model: nn.Module, preprocess: Preprocess, images: ImageSet, batch_size: int = 500
 ) -> tuple[dict[str, Any], Evaluation]:
-    """Figures (accuracy, top5, loss, per_class) and arrays for pictures."""
+    """Figures (accuracy, top5, loss, per_class; for masks also miou and iou) and arrays for pictures."""
     device = next(model.parameters()).device
     preprocess = preprocess.to(device)
-    metrics = classification_metrics(len(images.classes)).to(device)
-    logits = []
+    answers = _answers(model, preprocess, images, batch_size)
+    if images.ignore is None:
+        figures, pictures = _classes(answers, images)
+    else:
+        figures, pictures = _pixel_classes(answers, images, images.ignore)
+    features, norms = _way_through_time(model, preprocess(images.images[:1].to(device)))
+    return figures, Evaluation(image=images.images[0].numpy(), features=features, feature_norms=norms, **pictures)
+
+
+def _answers(
+    model: nn.Module, preprocess: Preprocess, images: ImageSet, batch_size: int
+) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+    """Logits, labels and rows, batch by batch."""
+    device = preprocess.mean.device
     for batch in BatchLoader(images, batch_size, shuffle=False, drop_last=False):
-        logits.append(model(preprocess(batch.images.to(device))))
-        update_metrics(metrics, logits[-1], batch.labels.to(device))
-    found = {name: metric.compute().cpu() for name, metric in metrics.items()}
+        yield model(preprocess(batch.images.to(device))), batch.labels.to(device), batch.index
+
+
+def _classes(
+    answers: Iterator[tuple[Tensor, Tensor, Tensor]], images: ImageSet
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    metrics = classification.classification_metrics(len(images.classes))
+    logits = []
+    for batch, labels, _ in answers:
+        logits.append(batch)
+        classification.update_metrics(metrics.to(batch.device), batch, labels)
+    found = _computed(metrics)
     figures = {name: found[name].item() if name in found else None for name in ("accuracy", "top5", "loss")}
     figures["per_class"] = found["per_class"].tolist()
     wrong = _worst_mistakes(torch.cat(logits).float().softmax(1).cpu(), images)
-    features, norms = _way_through_time(model, preprocess(images.images[:1].to(device)))
-    evaluation = Evaluation(
-        confusion=found["confusion"].numpy(),
-        image=images.images[0].numpy(),
-        image_label=int(images.labels[0]),
-        features=features,
-        feature_norms=norms,
-        **wrong,
-    )
-    return figures, evaluation
+    return figures, {"confusion": found["confusion"].numpy(), "image_label": int(images.labels[0]), **wrong}
+
+
+def _pixel_classes(
+    answers: Iterator[tuple[Tensor, Tensor, Tensor]], images: ImageSet, ignore: int
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    metrics = segmentation.segmentation_metrics(len(images.classes), ignore)
+    shown = torch.linspace(0, len(images) - 1, min(_MASKS_SHOWN, len(images))).round().long()
+    predictions = torch.empty(len(shown), *images.shape[1:], dtype=torch.uint8)
+    for logits, labels, index in answers:
+        segmentation.update_metrics(metrics.to(logits.device), logits, labels, ignore)
+        place, row = (shown[:, None] == index).nonzero(as_tuple=True)
+        predictions[place] = logits[row.to(logits.device)].argmax(1).byte().cpu()
+    found = _computed(metrics)
+    pixels = PixelFigures.of(found["confusion"])
+    figures = {"accuracy": pixels.accuracy, "top5": None, "loss": found["loss"].item(), "per_class": pixels.per_class}
+    figures |= {"miou": pixels.miou, "iou": pixels.iou}
+    pictures = {
+        "confusion": found["confusion"].numpy(),
+        "image_label": -1,
+        "shown_images": images.images[shown].numpy(),
+        "shown_labels": images.labels[shown].numpy(),
+        "shown_predictions": predictions.numpy(),
+    }
+    return figures, pictures
+
+
+def _computed(metrics: MetricCollection) -> dict[str, Tensor]:
+    return {name: metric.compute().cpu() for name, metric in metrics.items()}
 
 
 def _worst_mistakes(probabilities: Tensor, images: ImageSet) -> dict[str, np.ndarray]:

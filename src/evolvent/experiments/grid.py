@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from evolvent import data
-from evolvent.experiments.engine import Resources, check_cell, measure_cost, run_cell
+from evolvent.data import ImageData
+from evolvent.experiments.engine import Resources, advise_on_steps, check_cell, load_data, measure_cost, run_cell
 from evolvent.experiments.lock import is_main_process, locked, refuse_other_run
 from evolvent.experiments.observer import Observer
 from evolvent.experiments.recipe import Cell, Recipe
@@ -41,15 +41,19 @@ def run_grid(
     folders = {cell.label: cell_folder(recipe, folder, cell) for cell in cells}
     if is_main_process():
         refuse_other_run(recipe_identity(folder), recipe.identity, folder, resume)
-    sets = {cell.data.name: data.load(cell.data.name, data_folder) for cell in cells}
+    sets = _load_sets(cells, data_folder)
     variants = {cell.variant: cell for cell in cells}
     for cell in variants.values():
-        check_cell(cell, sets[cell.data.name], resources)
-    costs = {variant: measure_cost(cell, sets[cell.data.name]) for variant, cell in variants.items()}
+        check_cell(cell, sets[_set_key(cell)], resources)
+    costs = {variant: measure_cost(cell, sets[_set_key(cell)]) for variant, cell in variants.items()}
     with locked(folder):
         if is_main_process():
             write_config(folder / "recipe.yaml", recipe)
         observer.grid_starts(cells, costs, "; ".join(dict.fromkeys(found.source for found in sets.values())))
+        for variant, cell in variants.items() if is_main_process() else ():
+            advice = advise_on_steps(cell, sets[_set_key(cell)])
+            if advice:
+                observer.network_advised(variant, advice)
         results = {}
         for cell in cells:
             where = folders[cell.label]
@@ -60,7 +64,17 @@ def run_grid(
             else:
                 observer.cell_starts(cell, where, (where / "checkpoints").exists())
                 cost = costs[cell.variant]
-                result = run_cell(cell, sets[cell.data.name], where, cost, resources, observer)
+                result = run_cell(cell, sets[_set_key(cell)], where, cost, resources, observer)
                 observer.cell_ends(cell, where, result)
             results[cell.label] = result
     return results
+
+
+def _load_sets(cells: list[Cell], folder: Path | None) -> dict[tuple[str, int], ImageData]:
+    """The images of all cells; what several ask for is read once."""
+    wanted = {_set_key(cell): cell.data for cell in cells}
+    return {key: load_data(config, folder) for key, config in wanted.items()}
+
+
+def _set_key(cell: Cell) -> tuple[str, int]:
+    return cell.data.name, cell.data.reduce

@@ -13,7 +13,7 @@ import lightning.pytorch as pl
 from evolvent.experiments.observer import Progress
 from evolvent.experiments.record import write_metrics
 from evolvent.networks import save
-from evolvent.tasks.classification import Classification
+from evolvent.tasks.image_task import ImageTask
 
 
 class Stopwatch(pl.Callback):
@@ -55,7 +55,7 @@ class Stopwatch(pl.Callback):
         return self._steps_here * self.batch_size / self._seconds_here if self._seconds_here else math.nan
 
     def _progress(self, trainer: pl.Trainer, task: pl.LightningModule, epoch_ends: bool) -> Progress:
-        assert isinstance(task, Classification)
+        assert isinstance(task, ImageTask)
         loss, hits, count = task.training_sums.tolist()
         epochs, per_epoch = trainer.max_epochs or 1, int(trainer.num_training_batches)
         left = epochs * per_epoch - trainer.global_step
@@ -90,21 +90,21 @@ class History(pl.Callback):
         self.stopwatch = stopwatch
         self.rows: list[dict[str, float]] = []
         self.best_epoch = 0
-        self.best_accuracy = -math.inf
+        self.best_score = -math.inf
 
     def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        assert isinstance(pl_module, Classification)
+        assert isinstance(pl_module, ImageTask)
         epoch = trainer.current_epoch + 1
-        accuracy = pl_module.watched_figures["accuracy"]
+        score = pl_module.watched_figures[pl_module.score]
         row = {"epoch": epoch, "step": trainer.global_step, "lr": trainer.optimizers[0].param_groups[0]["lr"]}
         row |= {f"train_{name}": value for name, value in pl_module.training_figures().items()}
         row |= {f"{pl_module.watched}_{name}": value for name, value in pl_module.watched_figures.items()}
         row |= {"images_per_second": self.stopwatch.images_per_second, "seconds": self.stopwatch.seconds}
         self.rows.append(row)
         last = epoch == trainer.max_epochs
-        improved = accuracy > self.best_accuracy if pl_module.watched == "val" else last
+        improved = score > self.best_score if pl_module.watched == "val" else last
         if improved:
-            self.best_epoch, self.best_accuracy = epoch, accuracy
+            self.best_epoch, self.best_score = epoch, score
         if trainer.is_global_zero:
             write_metrics(self.folder / "metrics.csv", self.rows)
             if improved:
@@ -112,9 +112,9 @@ class History(pl.Callback):
                 save(pl_module.model, self.folder / "model")
 
     def state_dict(self) -> dict[str, Any]:
-        return {"rows": self.rows, "best_epoch": self.best_epoch, "best_accuracy": self.best_accuracy}
+        return {"rows": self.rows, "best_epoch": self.best_epoch, "best_score": self.best_score}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         self.rows = state_dict["rows"]
         self.best_epoch = state_dict["best_epoch"]
-        self.best_accuracy = state_dict["best_accuracy"]
+        self.best_score = state_dict["best_score"]

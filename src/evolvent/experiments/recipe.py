@@ -10,6 +10,7 @@ from pydantic import Field
 
 from evolvent._core.config import Config
 from evolvent._core.errors import ConfigError
+from evolvent.tasks.class_weights import ClassWeights
 from evolvent.tasks.optimizers import OptimizerConfig
 from evolvent.tasks.schedules import ScheduleConfig
 
@@ -22,7 +23,7 @@ class ModelConfig(Config):
 
 
 class AugmentConfig(Config):
-    """Zero padding with random crop, and random horizontal flip."""
+    """Zero padding with random crop, and random horizontal flip; a mask is moved as its image is."""
 
     pad: int = Field(default=0, ge=0)
     flip: bool = False
@@ -33,19 +34,27 @@ class DataConfig(Config):
 
     name: str
     batch_size: int = Field(default=100, ge=1)
-    eval_batch_size: int = Field(default=500, ge=1)
+    eval_batch_size: int | None = Field(
+        default=None, ge=1, description="by default 500, or for segmentation the batch size"
+    )
     validation: float = Field(
         default=0.0, ge=0, lt=1, description="share of the training images held out to choose the model"
     )
     fraction: float = Field(default=1.0, gt=0, le=1, description="share of the training images that is used")
+    reduce: int = Field(
+        default=1, ge=1, description="make images smaller by this factor: means over squares, majorities in masks"
+    )
     augment: AugmentConfig = AugmentConfig()
 
 
 class TaskConfig(Config):
     """The objective."""
 
-    name: Literal["classification"] = "classification"
+    name: Literal["classification", "segmentation"] = "classification"
     label_smoothing: float = Field(default=0.0, ge=0, lt=1)
+    class_weights: ClassWeights | None = Field(
+        default=None, description="for segmentation, how rare classes count for more in the loss"
+    )
     smoothness: float = Field(
         default=0.0, ge=0, description="weight smoothness decay, alpha_2 of Bohn et al. 2021, eq. 4.8"
     )
@@ -64,7 +73,7 @@ class TrainingConfig(Config):
 
 
 class PublishedFigure(Config):
-    """A figure printed in a paper, to stand beside the measured one; an accuracy above 1 is in percent."""
+    """A figure printed in a paper, to stand beside the measured one; accuracy or mIoU above 1 is in percent."""
 
     variant: str
     metric: str = "accuracy"
@@ -88,6 +97,11 @@ class Cell(Config):
     @property
     def label(self) -> str:
         return f"{self.variant}-seed{self.seed}"
+
+    @property
+    def eval_batch_size(self) -> int:
+        """Images evaluated at a time."""
+        return self.data.eval_batch_size or (self.data.batch_size if self.task.name == "segmentation" else 500)
 
 
 class Recipe(Config):

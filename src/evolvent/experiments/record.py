@@ -37,7 +37,7 @@ class Cost:
 
 @dataclass(frozen=True)
 class Result:
-    """Figures of a finished cell."""
+    """Figures of a finished cell; for segmentation, accuracies are those of pixels."""
 
     classes: list[str]
     cost: Cost
@@ -50,25 +50,36 @@ class Result:
     steps: int
     seconds: float
     images_per_second: float
+    miou: float | None = None  # of segmentation: mean of iou over the classes that occur
+    iou: list[float | None] | None = None  # intersection over union of each class, None where it does not occur
+
+    @property
+    def score(self) -> str:
+        """The figure that counts most."""
+        return "accuracy" if self.miou is None else "miou"
 
 
 @dataclass(frozen=True)
 class Evaluation:
     """Arrays of a finished cell, for pictures.
 
-    ``wrong_*`` are the misclassified test images of highest confidence. ``features`` holds, for each evolution of the
-    network in order, one image's feature maps through time.
+    ``wrong_*`` are the misclassified test images of highest confidence; none for segmentation, where ``shown_*`` are
+    some test images, evenly spread, with their masks. ``features`` holds, for each evolution of the network in order,
+    one image's feature maps through time.
     """
 
     confusion: np.ndarray  # (classes, classes) counts: row = true class, column = predicted
-    wrong_images: np.ndarray  # (M, C, H, W) uint8
-    wrong_labels: np.ndarray  # (M,)
-    wrong_predictions: np.ndarray  # (M,)
-    wrong_confidences: np.ndarray  # (M,)
     image: np.ndarray  # (C, H, W) uint8, the image whose features are followed
-    image_label: int
+    image_label: int  # -1 for segmentation
+    wrong_images: np.ndarray = field(default_factory=lambda: np.zeros((0, 1, 1, 1), np.uint8))  # (M, C, H, W)
+    wrong_labels: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))  # (M,)
+    wrong_predictions: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))  # (M,)
+    wrong_confidences: np.ndarray = field(default_factory=lambda: np.zeros(0, np.float32))  # (M,)
     features: list[np.ndarray] = field(default_factory=list)  # each (times, channels shown, H', W') float32
     feature_norms: list[np.ndarray] = field(default_factory=list)  # each (times,) float32
+    shown_images: np.ndarray = field(default_factory=lambda: np.zeros((0, 1, 1, 1), np.uint8))  # (M, C, H, W)
+    shown_labels: np.ndarray = field(default_factory=lambda: np.zeros((0, 1, 1), np.uint8))  # (M, H, W)
+    shown_predictions: np.ndarray = field(default_factory=lambda: np.zeros((0, 1, 1), np.uint8))  # (M, H, W)
 
 
 @dataclass(frozen=True)

@@ -28,8 +28,10 @@ class Pair:
 def confusion_section(all_series: Sequence[Series]) -> str:
     """One matrix per variant."""
     html = "".join(_block(series) for series in all_series if series.evaluations)
+    of_pixels = any(series.is_segmentation for series in all_series)
     lead = (
-        "Counts summed over seeds: a row is the true class, a column the predicted one. "
+        f"{'Percent of the row,' if of_pixels else 'Counts'} summed over seeds: a row is the true class, a column the "
+        "predicted one. "
         "The colour is the square root of the share of the row, so that rare confusions show."
     )
     return section("confusion", "Confusion", f'<div class="matrices">{html}</div>' if html else "", lead)
@@ -75,10 +77,12 @@ def _block(series: Series) -> str:
 def _written_out(series: Series, matrix: np.ndarray) -> str:
     names = [text(series.class_name(k)) for k in range(len(matrix))]
     head = "".join(f'<th scope="col"><span>{name}</span></th>' for name in names)
-    rows = zip(names, matrix.tolist(), row_shares(matrix).tolist(), strict=True)
+    shares = row_shares(matrix)
+    written = np.rint(100 * shares).astype(int) if series.is_segmentation else matrix
+    rows = zip(names, written.tolist(), shares.tolist(), strict=True)
     body = "\n".join(
-        f'<tr><th scope="row">{name}</th>' + "".join(map(_cell, counts, shares)) + "</tr>"
-        for name, counts, shares in rows
+        f'<tr><th scope="row">{name}</th>' + "".join(map(_cell, numbers, shades)) + "</tr>"
+        for name, numbers, shades in rows
     )
     corner = '<th scope="col" class="corner">true ↓<br>predicted →</th>'
     markup = f"<table><thead><tr>{corner}{head}</tr></thead>\n<tbody>\n{body}\n</tbody></table>"
@@ -96,8 +100,11 @@ def _cell(number: int, share: float) -> str:
 def _picture(series: Series, matrix: np.ndarray) -> str:
     size = len(matrix)
     description = f"confusion matrix of {series.label} with {size} classes, rows true, columns predicted"
-    drawn = figure(image(png_uri(heat(row_shares(matrix))), description, size, size),
-                   f"{size} classes: rows true, columns predicted", "card matrix")
+    drawn = figure(
+        image(png_uri(heat(row_shares(matrix))), description, size, size),
+        f"{size} classes: rows true, columns predicted",
+        "card matrix",
+    )
     pairs = most_confused(matrix)
     if not pairs:
         return drawn + "<p>No image was misclassified.</p>"

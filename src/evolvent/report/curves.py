@@ -24,6 +24,7 @@ ACCURACIES = {
     "val_accuracy": "Validation accuracy",
     "test_accuracy": "Test accuracy",
 }
+MIOUS = {"val_miou": "Validation mIoU", "test_miou": "Test mIoU"}
 RATE = {"lr": "Learning rate"}
 
 Line = tuple[np.ndarray, np.ndarray]
@@ -39,10 +40,11 @@ class Bundle:
 
 
 def curves_section(all_series: Sequence[Series]) -> str:
-    """Losses in one row, accuracies in the next, the learning rate where there is room."""
-    panels = {name: bundles(all_series, name) for name in (*LOSSES, *ACCURACIES, *RATE)}
+    """Losses in one row, shares of what is right in the next, the learning rate where there is room."""
+    shares = ACCURACIES | MIOUS
+    panels = {name: bundles(all_series, name) for name in (*LOSSES, *shares, *RATE)}
     losses = [_panel(panels[name], name, title) for name, title in LOSSES.items() if panels[name]]
-    accuracies = [_panel(panels[name], name, title) for name, title in ACCURACIES.items() if panels[name]]
+    accuracies = [_panel(panels[name], name, title) for name, title in shares.items() if panels[name]]
     rate = [_panel(panels["lr"], "lr", RATE["lr"])] if panels["lr"] else []
     first, second = (losses + rate, accuracies) if len(losses) < 3 else (losses, accuracies + rate)
     html = "".join(f'<div class="panels">{"".join(row)}</div>' for row in (first, second) if row)
@@ -88,7 +90,7 @@ def _panel(found: Sequence[Bundle], column: str, title: str) -> str:
         _draw(axes, bundle)
     axes.set_xlabel("epoch")
     _whole_numbers(axes)
-    if column in ACCURACIES:
+    if column in ACCURACIES | MIOUS:
         _percent_axis(axes)
     elif _spread(found) > 20:
         _log_axis(axes)

@@ -26,7 +26,7 @@ class Mistake:
 
 def mistakes_section(all_series: Sequence[Series]) -> str:
     """A grid of images per variant; with many variants all but the first are folded."""
-    shown = [series for series in all_series if series.evaluations]
+    shown = [series for series in all_series if series.evaluations and not series.is_segmentation]
     html = "".join(_block(series, is_open=len(shown) < 3 or k == 0) for k, series in enumerate(shown))
     lead = "Test images that were misclassified with the highest confidence: true → predicted (confidence)."
     return section("mistakes", "Misclassified images", html, lead)
@@ -63,5 +63,6 @@ def _picture(series: Series, mistake: Mistake) -> str:
     pixels = to_rgb(mistake.image)
     description = f"test image of class {true}, taken for {predicted}"
     height, width = pixels.shape[:2]
-    return figure(image(png_uri(pixels), description, width, height),
-                  f"{true} → {predicted} ({percent(mistake.confidence)})")
+    return figure(
+        image(png_uri(pixels), description, width, height), f"{true} → {predicted} ({percent(mistake.confidence)})"
+    )

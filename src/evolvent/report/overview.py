@@ -48,15 +48,32 @@ def summary_section(all_series: Sequence[Series], rows: Sequence[SummaryRow]) ->
     if any(row.unfinished for row in rows):
         lines.append(["Unfinished", *(_list(row.unfinished) for row in rows)])
     body = table("Summary of all variants", head, lines, "summary") + _foreign_figures(all_series)
-    lead = "Accuracy on the test images over seeds; standard deviation of the sample (n − 1). "
+    what = "mIoU and accuracy of pixels" if any(row.miou for row in rows) else "Accuracy"
+    lead = f"{what} on the test images over seeds; standard deviation of the sample (n − 1). "
     return section("summary", "Summary", body, lead + "Multiply-adds are those of one image, forward.")
+
+
+def _shares(rows: Sequence[SummaryRow]) -> list[tuple[str, Cell]]:
+    """Median, mean and deviation of what counts most; of pixels there are two such figures."""
+    accuracy: list[tuple[str, Cell]] = [
+        ("Accuracy, median", lambda row: percent(_of(row.accuracy, "median"), 2)),
+        ("Accuracy, mean", lambda row: percent(_of(row.accuracy, "mean"), 2)),
+        ("Standard deviation", lambda row: percent(_of(row.accuracy, "std"), 2)),
+    ]
+    if not any(row.miou for row in rows):
+        return accuracy
+    miou: list[tuple[str, Cell]] = [
+        ("mIoU, median", lambda row: percent(_of(row.miou, "median"), 2)),
+        ("mIoU, mean", lambda row: percent(_of(row.miou, "mean"), 2)),
+        ("mIoU, standard deviation", lambda row: percent(_of(row.miou, "std"), 2)),
+    ]
+    names = ("Pixel accuracy, median", "Pixel accuracy, mean", "Pixel accuracy, standard deviation")
+    return miou + [(name, cell) for name, (_, cell) in zip(names, accuracy, strict=True)]
 
 
 def _figures(rows: Sequence[SummaryRow]) -> list[tuple[str, Cell]]:
     figures: list[tuple[str, Cell]] = [
-        ("Accuracy, median", lambda row: percent(_of(row.accuracy, "median"), 2)),
-        ("Accuracy, mean", lambda row: percent(_of(row.accuracy, "mean"), 2)),
-        ("Standard deviation", lambda row: percent(_of(row.accuracy, "std"), 2)),
+        *_shares(rows),
         ("Seeds finished (n)", lambda row: f"{row.n}" if row.n == row.cells else f"{row.n} of {row.cells}"),
         ("Top-5 accuracy, median", lambda row: percent(_of(row.top5, "median"), 2)),
         ("Loss, median", lambda row: decimal(_of(row.loss, "median"))),
@@ -76,11 +93,11 @@ def _of(found: Statistic | None, name: str) -> float | None:
 
 def _dots(all_series: Sequence[Series], rows: Sequence[SummaryRow]) -> list[str]:
     """A table row that shows every seed as a dot on one common axis, the median as a bar."""
-    values = [v for row in rows if row.accuracy for v in row.accuracy.values if math.isfinite(v)]
+    values = [v for row in rows if row.score for v in row.score.values if math.isfinite(v)]
     if len(values) < 2 or max(values) == min(values):
         return []
     low, high = min(values), max(values)
-    cells = [_strip(series, row.accuracy, low, high) for series, row in zip(all_series, rows, strict=True)]
+    cells = [_strip(series, row.score, low, high) for series, row in zip(all_series, rows, strict=True)]
     return [f"Each seed<br><small>{text(percent(low, 2))} to {text(percent(high, 2))}</small>", *cells]
 
 
@@ -89,7 +106,7 @@ def _strip(series: Series, found: Statistic | None, low: float, high: float) -> 
         return NONE
     place = [8 + 104 * (value - low) / (high - low) for value in (*found.values, found.median)]
     circles = "".join(f'<circle cx="{x:.1f}" cy="11" r="4.5"/>' for x in place[:-1])
-    label = text("accuracy of each seed: " + ", ".join(percent(v, 2) for v in found.values))
+    label = text("each seed: " + ", ".join(percent(v, 2) for v in found.values))
     return (
         f'<svg class="dots" role="img" aria-label="{label}" viewBox="0 0 120 22" '
         f'style="--c:{series_colour(series.index)}"><path class="axis" d="M3 11H117"/>'
@@ -99,7 +116,10 @@ def _strip(series: Series, found: Statistic | None, low: float, high: float) -> 
 
 def _published(rows: Sequence[SummaryRow]) -> list[list[str]]:
     metrics = dict.fromkeys(comparison.metric for row in rows for comparison in row.published)
-    return [[f"Published {text(metric)}", *(_beside(row, metric) for row in rows)] for metric in metrics]
+    return [
+        [f"Published {text({'miou': 'mIoU'}.get(metric, metric))}", *(_beside(row, metric) for row in rows)]
+        for metric in metrics
+    ]
 
 
 def _beside(row: SummaryRow, metric: str) -> str:
@@ -111,7 +131,7 @@ def _one_published(comparison: Comparison) -> str:
     share = comparison.metric in SHARES
     value = percent(comparison.published, 2) if share else _plain(comparison.published)
     ours = _distance(comparison.difference, share)
-    return f"{text(value)}<br><small>{text(ours)}</small><br><small class=\"source\">{text(comparison.source)}</small>"
+    return f'{text(value)}<br><small>{text(ours)}</small><br><small class="source">{text(comparison.source)}</small>'
 
 
 def _distance(difference: float | None, share: bool) -> str:

@@ -15,6 +15,7 @@ from evolvent.report.cost import cost_section
 from evolvent.report.curves import curves_section
 from evolvent.report.layers import layers_section
 from evolvent.report.markup import text
+from evolvent.report.masks import iou_section, masks_section
 from evolvent.report.mistakes import mistakes_section
 from evolvent.report.overview import header, page_title, summary_section
 from evolvent.report.receptive_field import field_of_view_section
@@ -24,6 +25,7 @@ from evolvent.report.study import study_page
 from evolvent.report.summary import series_row
 from evolvent.report.theme import style_sheet
 from evolvent.report.trajectory import trajectory_section
+from evolvent.report.weight_spectra import spectra_section
 
 POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
 
@@ -54,10 +56,13 @@ def report_html(folders: Sequence[Path]) -> str:
     sections = [
         summary_section(all_series, rows),
         curves_section(all_series),
+        masks_section(all_series),
+        iou_section(all_series),
         confusion_section(all_series),
         mistakes_section(all_series),
         trajectory_section(all_series),
         stability_section(all_series),
+        spectra_section(all_series),
         field_of_view_section(all_series),
         cost_section(all_series),
         layers_section(all_series),

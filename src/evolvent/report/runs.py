@@ -66,6 +66,10 @@ class Series:
         begun = [f"seed {r.cell.seed}: {_progress(r)}" for r in self.records if r.result is None]
         return begun + [f"seed {seed}: not started" for seed in self.not_started]
 
+    @property
+    def is_segmentation(self) -> bool:
+        return any(record.cell.task.name == "segmentation" for record in self.records)
+
     def class_name(self, index: int) -> str:
         names = self.results[0].classes if self.results else []
         return names[index] if 0 <= index < len(names) else str(index)

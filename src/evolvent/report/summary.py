@@ -15,7 +15,7 @@ from evolvent.experiments.record import Cost
 from evolvent.report.numbers import count, percent
 from evolvent.report.runs import Series, list_series, read_run
 
-SHARES = ("accuracy", "top5", "error")  # metrics that are shares of one
+SHARES = ("accuracy", "top5", "error", "miou")  # metrics that are shares of one
 
 
 @dataclass(frozen=True)
@@ -63,6 +63,12 @@ class SummaryRow:
     cells: int
     unfinished: tuple[str, ...]
     published: tuple[Comparison, ...]
+    miou: Statistic | None = None  # of segmentation
+
+    @property
+    def score(self) -> Statistic | None:
+        """The figure that counts most: mIoU for segmentation, else accuracy."""
+        return self.miou or self.accuracy
 
     @property
     def n(self) -> int:
@@ -106,6 +112,7 @@ def series_row(series: Series) -> SummaryRow:
         cells=series.cells,
         unfinished=tuple(series.unfinished),
         published=(),
+        miou=statistic([r.miou for r in results if r.miou is not None]),
     )
     figures = [f for f in (series.run.recipe.published if series.run.recipe else []) if f.variant == series.variant]
     published = tuple(compare(figure, row) for figure in figures)
@@ -124,7 +131,8 @@ def _measured(metric: str, row: SummaryRow) -> float | None:
         return None if row.accuracy is None else 1 - row.accuracy.median
     if metric == "parameters":
         return None if row.cost is None else float(row.cost.parameters)
-    found = {"accuracy": row.accuracy, "top5": row.top5, "loss": row.loss}.get(metric)
+    known = {"accuracy": row.accuracy, "top5": row.top5, "loss": row.loss, "miou": row.miou}
+    found = known.get(metric)
     return None if found is None else found.median
 
 
@@ -152,6 +160,10 @@ def csv_values(row: SummaryRow) -> dict[str, object]:
         "accuracy_mean": row.accuracy.mean if row.accuracy else None,
         "accuracy_std": row.accuracy.std if row.accuracy else None,
         "published_accuracy": published.get("accuracy"),
+        "miou_median": row.miou.median if row.miou else None,
+        "miou_mean": row.miou.mean if row.miou else None,
+        "miou_std": row.miou.std if row.miou else None,
+        "published_miou": published.get("miou"),
         "top5_median": row.top5.median if row.top5 else None,
         "loss_median": row.loss.median if row.loss else None,
         "parameters": cost.parameters if cost else None,
@@ -177,18 +189,21 @@ def answer(rows: Sequence[SummaryRow]) -> str:
         finished = [best, worst]
     else:
         seeds = {row.n for row in finished}
-        text = "Test accuracy: " + ", ".join(_clause(row, k == 0 or len(seeds) > 1) for k, row in enumerate(finished))
+        text = f"Test {'mIoU' if all(row.miou for row in finished) else 'accuracy'}: " + ", ".join(
+            _clause(row, k == 0 or len(seeds) > 1) for k, row in enumerate(finished)
+        )
     rest = "" if done == cells else f" So far {done} of {cells} cells have finished."
     return f"{text}, {_parameters(finished)}.{rest}"
 
 
 def _median(row: SummaryRow) -> float:
-    return row.accuracy.median if row.accuracy else float("nan")
+    return row.score.median if row.score else float("nan")
 
 
 def _clause(row: SummaryRow, with_seeds: bool = True) -> str:
     seeds = "one seed" if row.n == 1 else f"median of {row.n} seeds"
-    return f"{row.label} {percent(_median(row))}" + (f" ({seeds})" if with_seeds else "")
+    beside = f" with {percent(row.accuracy.median)} of pixels right" if row.miou and row.accuracy else ""
+    return f"{row.label} {percent(_median(row))}{beside}" + (f" ({seeds})" if with_seeds else "")
 
 
 def _parameters(rows: Sequence[SummaryRow]) -> str:

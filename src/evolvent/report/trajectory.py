@@ -55,10 +55,10 @@ def _block(series: Series, evaluation: Evaluation, is_open: bool) -> str:
 
 def _input(series: Series, evaluation: Evaluation) -> str:
     pixels = to_rgb(evaluation.image)
-    name = series.class_name(evaluation.image_label)
-    description = f"the image that is followed, of class {name}"
+    name = "" if series.is_segmentation else series.class_name(evaluation.image_label)
+    description = "the image that is followed" + (f", of class {name}" if name else "")
     html = image(png_uri(pixels), description, pixels.shape[1], pixels.shape[0])
-    return figure(html, f"Input: {name}", "card input")
+    return figure(html, f"Input: {name}" if name else "Input", "card input")
 
 
 def _strip(number: int, maps: np.ndarray, label: str) -> str:
@@ -86,12 +86,25 @@ def _norms(series: Series, evaluation: Evaluation) -> str:
     start = 0
     for number, norm in enumerate(norms, 1):
         end = start + len(norm) - 1
-        axes.plot(range(start, end + 1), norm, color=series_sentinel(series.index), linewidth=2,
-                  marker="o", markersize=3 if end - start < 30 else 0)
+        axes.plot(
+            range(start, end + 1),
+            norm,
+            color=series_sentinel(series.index),
+            linewidth=2,
+            marker="o",
+            markersize=3 if end - start < 30 else 0,
+        )
         if number > 1:
             axes.axvline(start - 0.5, color=FAINT, linewidth=1, linestyle="--")
-        axes.text((start + end) / 2, 1.02, str(number), color=INK, fontsize=9, ha="center",
-                  transform=axes.get_xaxis_transform())
+        axes.text(
+            (start + end) / 2,
+            1.02,
+            str(number),
+            color=INK,
+            fontsize=9,
+            ha="center",
+            transform=axes.get_xaxis_transform(),
+        )
         start = end + 1
     axes.set_xlabel("state, evolutions one after the other")
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:.4g}".replace("-", "−"))

@@ -1,0 +1,124 @@
+"""Metrics against plain counting, the objective against its formula, augmentation of image and mask together."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.metrics import jaccard_score
+from torch import nn
+from torch.nn import functional as F
+
+from evolvent.data import ImageSet, Preprocess
+from evolvent.tasks.class_weights import class_weights
+from evolvent.tasks.segmentation import PixelFigures, Segmentation, segmentation_metrics, update_metrics
+
+CLASSES, IGNORE = 4, 9
+
+
+def batch(count: int = 6, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
+    """Logits and labels, of which some have no class and none is the last class."""
+    draw = torch.Generator().manual_seed(seed)
+    labels = torch.randint(0, CLASSES, (count, 5, 7), generator=draw)
+    labels[labels == CLASSES - 1] = IGNORE
+    return torch.randn(count, CLASSES, 5, 7, generator=draw), labels
+
+
+def make_task(**options) -> Segmentation:
+    return Segmentation(nn.Conv2d(1, CLASSES, 1), Preprocess(torch.zeros(1, 5, 7)), CLASSES, ignore=IGNORE, **options)
+
+
+@given(st.integers(0, 50))
+def test_figures_equal_those_of_scikit_learn(seed):
+    logits, labels = batch(seed=seed)
+    metrics = segmentation_metrics(CLASSES, IGNORE)
+    for rows in torch.arange(6).split(4):  # unequal batches
+        update_metrics(metrics, logits[rows], labels[rows], IGNORE)
+    known = labels != IGNORE
+    true, predicted = labels[known].numpy(), logits.argmax(1)[known].numpy()
+    found = PixelFigures.of(metrics["confusion"].compute())
+    iou = jaccard_score(true, predicted, labels=range(CLASSES - 1), average=None, zero_division=0)
+    assert found.iou == [*(pytest.approx(share) for share in iou), None]
+    assert found.miou == pytest.approx(iou.mean())
+    assert found.accuracy == pytest.approx((true == predicted).mean())
+    assert found.per_class[:3] == [pytest.approx((predicted[true == c] == c).mean()) for c in range(3)]
+    plain = F.cross_entropy(logits, labels, ignore_index=IGNORE)
+    assert metrics["loss"].compute().item() == pytest.approx(plain.item(), abs=1e-6)
+
+
+def test_nothing_labelled_is_nothing_measured():
+    metrics = segmentation_metrics(CLASSES, IGNORE)
+    update_metrics(metrics, torch.randn(2, CLASSES, 3, 3), torch.full((2, 3, 3), IGNORE), IGNORE)
+    found = PixelFigures.of(metrics["confusion"].compute())
+    assert (found.accuracy, found.miou, found.iou) == (0.0, 0.0, [None] * CLASSES)
+
+
+@pytest.mark.parametrize("weights", [None, torch.tensor([1.0, 2.0, 0.5, 3.0])])
+@pytest.mark.parametrize("smoothing", [0.0, 0.2])
+def test_the_loss_is_the_weighted_mean_over_labelled_pixels(weights, smoothing):
+    logits, labels = batch()
+    loss = make_task(weights=weights, label_smoothing=smoothing).loss(logits, labels)
+    plain = F.cross_entropy(logits, labels, weights, ignore_index=IGNORE, label_smoothing=smoothing)
+    torch.testing.assert_close(loss, plain)
+
+
+def test_a_batch_without_a_class_has_loss_and_gradient_zero():
+    logits = torch.randn(2, CLASSES, 3, 3, requires_grad=True)
+    loss = make_task().loss(logits, torch.full((2, 3, 3), IGNORE))
+    loss.backward()
+    assert loss.item() == 0
+    assert logits.grad is not None
+    assert not logits.grad.any()
+
+
+def test_pixels_without_a_class_have_no_gradient():
+    logits, labels = batch()
+    logits.requires_grad_()
+    make_task().loss(logits, labels).backward()
+    assert logits.grad is not None
+    outside = (labels == IGNORE)[:, None].expand_as(logits)
+    assert not logits.grad[outside].any()
+    assert logits.grad[~outside].all()
+
+
+def test_image_and_mask_are_moved_together():
+    labels, index = torch.randint(1, CLASSES, (20, 5, 7)), torch.arange(20)
+    task = make_task(pad=2, flip=True, seed=3)
+    images, moved = task.augment(labels[:, None].float(), labels, index, epoch=5)
+    known = moved != IGNORE
+    assert torch.equal(images[:, 0][known], moved[known].float())
+    assert not images[:, 0][~known].any()
+    assert not known.all()
+    again, _ = task.augment(labels[7:8, None].float(), labels[7:8], index[7:8], epoch=5)
+    assert torch.equal(again, images[7:8])
+
+
+def test_training_counts_labelled_pixels_alone():
+    task = make_task()
+    images, labels = torch.randn(3, 1, 5, 7), batch(3)[1]
+    loss = task.training_step((images, labels), 0)
+    known = labels != IGNORE
+    hits = (task.model(images).argmax(1) == labels)[known].sum()
+    expected = [loss.item() * int(known.sum()), float(hits), float(known.sum())]
+    assert task.training_sums.tolist() == pytest.approx(expected)
+
+
+def streets(counts: list[int]) -> ImageSet:
+    labels = torch.from_numpy(np.repeat(np.arange(len(counts)), counts).astype(np.uint8)).view(1, 1, -1)
+    names = tuple(map(str, range(len(counts) - 1)))
+    return ImageSet(torch.zeros(1, 1, *labels.shape[1:], dtype=torch.uint8), labels, names, ignore=len(counts) - 1)
+
+
+def test_class_weights_are_their_formulas():
+    images = streets([10, 20, 70, 50])  # the last have no class
+    median = torch.tensor([2.0, 1.0, 2 / 7])
+    torch.testing.assert_close(class_weights(images, "median"), median)
+    torch.testing.assert_close(class_weights(images, "root"), median.sqrt())
+    torch.testing.assert_close(class_weights(images, "log"), 1 / torch.tensor([1.12, 1.22, 1.72]).log())
+
+
+@pytest.mark.parametrize("kind", ["median", "root", "log"])
+def test_a_class_that_does_not_occur_has_a_finite_weight(kind):
+    weights = class_weights(streets([10, 0, 90, 3]), kind)
+    assert weights.isfinite().all()
+    assert weights[1] == weights.max()
