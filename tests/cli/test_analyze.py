@@ -94,6 +94,17 @@ def test_field_of_view_is_drawn(run):
     assert "Share of the image" in body
 
 
+def test_spectra_of_the_maps_are_listed(run):
+    text = answer("analyze", str(run), "spectra", "--images", "2")
+    assert "symmetric part from" in text
+    assert "body.0.dynamics.0.layer1" in text
+    maps = read(run, CELLS[0], "spectra")["maps"]
+    assert [one["grid"] for one in maps] == [[8, 8]] * 6 + [[4, 4]] * 6
+    assert 0 < maps[0]["positive_share"] < 1
+    body = section((run / "report.html").read_text(), "spectra")
+    assert "12 maps of the trained network" in body
+
+
 def test_a_single_cell_and_another_folder(run, tmp_path):
     cell, out = run / "cells" / CELLS[0], tmp_path / "out"
     before = (run / "report.html").read_text()
@@ -119,7 +130,7 @@ def test_unfinished_cells_are_left_out(run):
     [
         (["nowhere", "stabilty"], "unknown analysis 'stabilty'. Did you mean 'stability'?"),
         (["nowhere", "costs"], "Did you mean 'cost'?"),
-        (["nowhere", "zzz"], "Known are stability, cost, field-of-view."),
+        (["nowhere", "zzz"], "Known are stability, cost, field-of-view, spectra."),
         (["nowhere", "cost"], "no run folder"),
     ],
 )

@@ -141,12 +141,11 @@ def _table(found: Found, scores: dict[int, float]) -> Table:
 
 def _answer(found: Found, scores: dict[int, float]) -> str:
     few, many = min(found), max(found)
-    best = max(scores, key=scores.__getitem__)
     alone, trained = ([_median(found[n][state], "variance") for n in (few, many)] for state in (DIFFUSION, TRAINED))
     changes = [100 * _median(found[n][TRAINED], "change") for n in (few, many)]
     return (
         f"From {few} to {many} stages diffusion alone leaves {alone[0]:.2f} to {alone[1]:.2f} of the variance, while a "
         f"trained block, whose maps and normalisation come in between, makes it {trained[0]:.2f} to {trained[1]:.2f} "
-        f"times as large; it changes the features by {changes[0]:.0f} to {changes[1]:.0f} %, and the best accuracy, "
-        f"{100 * scores[best]:.1f} %, is that of {best} stages against {100 * scores[many]:.1f} % of {many}."
+        f"times as large; it changes the features by {changes[0]:.0f} to {changes[1]:.0f} %, and accuracy goes from "
+        f"{100 * scores[few]:.1f} to {100 * scores[many]:.1f} %."
     )
