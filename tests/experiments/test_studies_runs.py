@@ -2,7 +2,6 @@
 
 import json
 import math
-import sys
 
 import numpy as np
 import pytest
@@ -143,25 +142,3 @@ def test_recipes_and_citations_know_studies():
     assert "demo" in listed
     assert "@inproceedings{gholami2019," in answer("cite", "discretise-optimise")
     assert "@misc{ruthotto2020survey," in answer("cite", "point_resnet")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["run", "spirals", "--set", "settings.layrs=1"], "Did you mean 'layers'"),
-        (["run", "spirals", "--set", "settings.epochs=0"], "epochs"),
-        (["run", "spirals", "--set", "settings=3"], "settings"),
-        (["run", "spirals", "--devices", "2"], "one process"),
-        (["run", "spiral"], "Did you mean 'spirals'"),
-    ],
-)
-def test_bad_input_is_one_line_exit_code_2_and_nothing_written(arguments, message, tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "argv", ["evolvent", *arguments])
-    with pytest.raises(SystemExit) as caught:
-        cli.main()
-    assert caught.value.code == 2
-    error = capsys.readouterr().err
-    assert error.count("\n") == 1
-    assert message in error
-    assert not list(tmp_path.iterdir())

@@ -11,18 +11,13 @@ from evolvent.networks import ImageNetwork, model_entry
 from evolvent.testing import check_compiles, check_network
 
 # For families that do not take images of the default size; all others get two 3x32x32 images.
-INPUTS = {
-    "odenet": torch.randn(2, 1, 28, 28),
-    "rknet": torch.randn(2, 1, 28, 28),
-    "point_resnet": torch.randn(4, 2),
-}
+INPUTS = {"odenet": (2, 1, 28, 28), "rknet": (2, 1, 28, 28), "point_resnet": (4, 2)}
 SMALL = {"channels": (4, 8), "blocks": 2}
 IMAGE_FAMILIES = ("hamiltonian", "resnet", "preresnet")
 
 
 def example(name: str) -> torch.Tensor:
-    family = model_entry(name).family
-    return INPUTS[family] if family in INPUTS else torch.randn(2, 3, 32, 32)
+    return torch.randn(INPUTS.get(model_entry(name).family, (2, 3, 32, 32)))
 
 
 @pytest.mark.parametrize("name", list_models())

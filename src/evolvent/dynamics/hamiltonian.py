@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Unpack
+
 from torch import Tensor
 
 from evolvent.dynamics._contract import PartitionedDynamics
-from evolvent.dynamics.activation import ActivationName
-from evolvent.dynamics.normalisation import Norm
-from evolvent.dynamics.symmetric_layer import SymmetricLayer
+from evolvent.dynamics.symmetric_layer import LayerOptions, SymmetricLayer
 
 
 class Hamiltonian(PartitionedDynamics):
@@ -20,24 +20,16 @@ class Hamiltonian(PartitionedDynamics):
 
     Args:
         channels: channels of each half.
-        operator, norm, bias, activation: see :class:`~evolvent.dynamics.SymmetricLayer`; the parameter counts of
-            Bohn et al. hold with full convolutions, without normalisation and bias.
+        options: ``operator``, ``norm``, ``bias`` and ``activation``, see :class:`~evolvent.dynamics.SymmetricLayer`;
+            the parameter counts of Bohn et al. hold with full convolutions, without normalisation and bias.
 
     Shape: a pair of (B, channels, ...) to the same.
     """
 
-    def __init__(
-        self,
-        channels: int,
-        *,
-        operator: str = "full",
-        norm: Norm | None = None,
-        bias: bool = False,
-        activation: ActivationName = "relu",
-    ) -> None:
+    def __init__(self, channels: int, **options: Unpack[LayerOptions]) -> None:
         super().__init__()
-        self.layer1 = SymmetricLayer(channels, operator=operator, norm=norm, bias=bias, activation=activation)
-        self.layer2 = SymmetricLayer(channels, operator=operator, norm=norm, bias=bias, activation=activation)
+        self.layer1 = SymmetricLayer(channels, **options)
+        self.layer2 = SymmetricLayer(channels, **options)
 
     def dy(self, t: float, z: Tensor) -> Tensor:
         return self.layer1(z)

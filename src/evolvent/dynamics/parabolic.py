@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Unpack
+
 from torch import Tensor
 
 from evolvent._core.state import State
 from evolvent.dynamics._contract import Dynamics
-from evolvent.dynamics.activation import ActivationName
-from evolvent.dynamics.normalisation import Norm
-from evolvent.dynamics.symmetric_layer import SymmetricLayer
+from evolvent.dynamics.symmetric_layer import LayerOptions, SymmetricLayer
 
 
 class Parabolic(Dynamics):
@@ -23,7 +23,7 @@ class Parabolic(Dynamics):
     Args:
         channels: number of channels.
         hidden: number of channels of :math:`K u`; as many as ``channels`` unless given.
-        operator, norm, bias, activation: see :class:`~evolvent.dynamics.SymmetricLayer`.
+        options: ``operator``, ``norm``, ``bias`` and ``activation``, see :class:`~evolvent.dynamics.SymmetricLayer`.
 
     Shape: (B, channels, ...) to the same.
 
@@ -32,18 +32,9 @@ class Parabolic(Dynamics):
     torch.Size([2, 4, 8, 8])
     """
 
-    def __init__(
-        self,
-        channels: int,
-        hidden: int | None = None,
-        *,
-        operator: str = "full",
-        norm: Norm | None = None,
-        bias: bool = False,
-        activation: ActivationName = "relu",
-    ) -> None:
+    def __init__(self, channels: int, hidden: int | None = None, **options: Unpack[LayerOptions]) -> None:
         super().__init__()
-        self.layer = SymmetricLayer(channels, hidden, operator=operator, norm=norm, bias=bias, activation=activation)
+        self.layer = SymmetricLayer(channels, hidden, **options)
 
     def forward(self, t: float, u: State) -> Tensor:
         assert isinstance(u, Tensor)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Unpack
+
 from torch import Tensor
 
 from evolvent.dynamics._contract import SecondOrderDynamics
-from evolvent.dynamics.activation import ActivationName
-from evolvent.dynamics.normalisation import Norm
-from evolvent.dynamics.symmetric_layer import SymmetricLayer
+from evolvent.dynamics.symmetric_layer import LayerOptions, SymmetricLayer
 
 
 class SecondOrder(SecondOrderDynamics):
@@ -21,7 +21,7 @@ class SecondOrder(SecondOrderDynamics):
     Args:
         channels: number of channels.
         hidden: number of channels of :math:`K u`; as many as ``channels`` unless given.
-        operator, norm, bias, activation: see :class:`~evolvent.dynamics.SymmetricLayer`.
+        options: ``operator``, ``norm``, ``bias`` and ``activation``, see :class:`~evolvent.dynamics.SymmetricLayer`.
 
     Shape: a pair of (B, channels, ...), position and velocity, to the same; features enter at rest.
 
@@ -32,18 +32,9 @@ class SecondOrder(SecondOrderDynamics):
     (0, torch.Size([2, 4, 8, 8]))
     """
 
-    def __init__(
-        self,
-        channels: int,
-        hidden: int | None = None,
-        *,
-        operator: str = "full",
-        norm: Norm | None = None,
-        bias: bool = False,
-        activation: ActivationName = "relu",
-    ) -> None:
+    def __init__(self, channels: int, hidden: int | None = None, **options: Unpack[LayerOptions]) -> None:
         super().__init__()
-        self.layer = SymmetricLayer(channels, hidden, operator=operator, norm=norm, bias=bias, activation=activation)
+        self.layer = SymmetricLayer(channels, hidden, **options)
 
     def acceleration(self, t: float, u: Tensor) -> Tensor:
         return -self.layer(u)

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+from typing import TypedDict
+
 import torch
 from torch import Tensor, nn
 
 from evolvent.dynamics.activation import ACTIVATIONS, ActivationName, known_activation
 from evolvent.dynamics.normalisation import Norm, make_norm, normalise
 from evolvent.operators import make_operator
+
+
+class LayerOptions(TypedDict, total=False):
+    """The options of a symmetric layer, which dynamics built of such layers pass on."""
+
+    operator: str
+    norm: Norm | None
+    bias: bool
+    activation: ActivationName
 
 
 class SymmetricLayer(nn.Module):

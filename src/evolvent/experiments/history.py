@@ -56,7 +56,10 @@ class Stopwatch(pl.Callback):
 
     def _progress(self, trainer: pl.Trainer, task: pl.LightningModule, epoch_ends: bool) -> Progress:
         assert isinstance(task, ImageTask)
-        loss, hits, count = task.training_sums.tolist()
+        sums = task.training_sums
+        if epoch_ends:  # the only place where all processes stand at once
+            sums = trainer.strategy.reduce(sums.clone(), reduce_op="sum")
+        loss, hits, count = sums.tolist()
         epochs, per_epoch = trainer.max_epochs or 1, int(trainer.num_training_batches)
         left = epochs * per_epoch - trainer.global_step
         return Progress(
