@@ -73,7 +73,9 @@ def check(name: str, folder: str | os.PathLike[str] | None = None) -> CheckRepor
     except DataError as error:
         return CheckReport(name, _place(location), reports, None, None, str(error))
     train, test = _part_report(data.train), _part_report(data.test)
-    return CheckReport(name, data.source, reports, train, test, fault, data.val and _part_report(data.val))
+    return CheckReport(
+        name, data.source, reports, train, test, fault, None if data.val is None else _part_report(data.val)
+    )
 
 
 def _place(location: Location) -> str:

@@ -53,7 +53,9 @@ def _classes(
         logits.append(batch)
         classification.update_metrics(metrics.to(batch.device), batch, labels)
     found = _computed(metrics)
-    figures = {name: found[name].item() if name in found else None for name in ("accuracy", "top5", "loss")}
+    figures: dict[str, Any] = {
+        name: found[name].item() if name in found else None for name in ("accuracy", "top5", "loss")
+    }
     figures["per_class"] = found["per_class"].tolist()
     wrong = _worst_mistakes(torch.cat(logits).float().softmax(1).cpu(), images)
     return figures, {"confusion": found["confusion"].numpy(), "image_label": int(images.labels[0]), **wrong}

@@ -67,7 +67,8 @@ def _shares(rows: Sequence[SummaryRow]) -> list[tuple[str, Cell]]:
         ("mIoU, mean", lambda row: percent(_of(row.miou, "mean"), 2)),
         ("mIoU, standard deviation", lambda row: percent(_of(row.miou, "std"), 2)),
     ]
-    names = ("Pixel accuracy, median", "Pixel accuracy, mean", "Pixel accuracy, standard deviation")
+    what = "Pixel accuracy" if all(row.miou for row in rows if row.accuracy) else "Accuracy"
+    names = (f"{what}, median", f"{what}, mean", f"{what}, standard deviation")
     return miou + [(name, cell) for name, (_, cell) in zip(names, accuracy, strict=True)]
 
 

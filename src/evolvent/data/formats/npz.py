@@ -12,6 +12,7 @@ from __future__ import annotations
 import zipfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -44,7 +45,7 @@ def read_masks(files: Sequence[Path]) -> Arrays:
     (path,) = files
     fields = _load(path, _IMAGE_FIELDS | {"x_val", "y_val"})
     parts = [part for part in ("train", "val", "test") if {f"x_{part}", f"y_{part}"} <= fields.keys()]
-    found = {f"x_{part}": _pixels(path, fields, part) for part in parts}
+    found: dict[str, Any] = {f"x_{part}": _pixels(path, fields, part) for part in parts}
     found |= {f"y_{part}": _masks(path, fields, f"y_{part}") for part in parts}
     return Arrays(**found)
 
