@@ -11,6 +11,7 @@ from evolvent.analysis.layer_cost import LayerCost, LayerTable, layer_costs
 from evolvent.analysis.reconstruction import Reconstruction, reconstruction_error
 from evolvent.analysis.spectrum import Spectrum, spectra, spectrum_at
 from evolvent.analysis.stability import EvolutionStability, measure_stability
+from evolvent.analysis.step_advice import step_advice
 from evolvent.analysis.step_size import StabilityWarning, StepBound, check_step_size, largest_stable_step
 from evolvent.analysis.weight_spectrum import (
     MapSpectrum,
@@ -56,5 +57,6 @@ __all__ = [
     "reconstruction_error",
     "spectra",
     "spectrum_at",
+    "step_advice",
     "weight_spectrum",
 ]

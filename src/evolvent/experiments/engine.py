@@ -17,7 +17,6 @@ from evolvent import analysis
 from evolvent._core.errors import ConfigError
 from evolvent._core.files import write_text
 from evolvent._core.randomness import reseed
-from evolvent.analysis.step_advice import step_advice
 from evolvent.data import Batch, BatchLoader, ImageData, ImageSet, Preprocess, load, per_pixel_mean, reduced, split
 from evolvent.evolution import set_gradient
 from evolvent.experiments.checkpoints import LAST, AtomicCheckpointIO, LastCheckpoint
@@ -113,7 +112,7 @@ def advise_on_steps(cell: Cell, data: ImageData, images: int = 8) -> str:
     model, some = build_model(cell, data), data.train.images[:images]
     batch = Preprocess(per_pixel_mean(some))(some)
     update_bn([batch], model)  # initial statistics are none of the images'
-    return step_advice(model, batch)
+    return analysis.step_advice(model, batch)
 
 
 def check_cell(cell: Cell, data: ImageData, resources: Resources) -> None:

@@ -12,7 +12,7 @@ from torchmetrics import MetricCollection
 
 from evolvent._core.randomness import reseed
 from evolvent.data import Batch, Preprocess
-from evolvent.evolution import evolutions
+from evolvent.networks.roughness import weight_roughness
 from evolvent.tasks.nonfinite import check_finite
 from evolvent.tasks.optimizers import OptimizerConfig, make_optimizer
 from evolvent.tasks.schedules import ScheduleConfig, learning_rate_factor
@@ -120,7 +120,7 @@ class ImageTask(pl.LightningModule):
         loss = self.loss(logits, labels)
         self._count(loss.detach(), logits.detach(), labels)
         if self.smoothness:
-            loss = loss + self.smoothness * sum(evolution.roughness() for _, evolution in evolutions(self.model))
+            loss = loss + self.smoothness * weight_roughness(self.model)
         self._loss = loss
         return loss
 
