@@ -14,6 +14,7 @@ from evolvent.operators import (
     InverseFractionalLaplacian,
     NonlocalDiffusion,
     NonlocalOperator,
+    Pointwise,
 )
 
 NonlocalName: TypeAlias = Literal["diffusion", "fractional", "riesz", "log"]
@@ -101,6 +102,6 @@ def make_nonlocal(name: NonlocalName, channels: int, subsample: int = 1, scale: 
 
 
 def _outer_convolution(channels: int) -> nn.Sequential:
-    conv = nn.Conv2d(channels, channels, 1, bias=False)
+    conv = Pointwise(channels, channels)
     nn.init.kaiming_normal_(conv.weight)
     return nn.Sequential(conv, nn.ReLU(inplace=True), nn.BatchNorm2d(channels))

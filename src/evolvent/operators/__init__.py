@@ -17,6 +17,7 @@ from evolvent.operators.lean import LeanConvolution
 from evolvent.operators.multigrid import MultigridConvolution
 from evolvent.operators.nonlocal_diffusion import NonlocalDiffusion
 from evolvent.operators.nonlocal_operator import FrozenOperator, NonlocalOperator
+from evolvent.operators.pointwise import Pointwise
 
 __all__ = [
     "OPERATORS",
@@ -39,6 +40,7 @@ __all__ = [
     "MultigridConvolution",
     "NonlocalDiffusion",
     "NonlocalOperator",
+    "Pointwise",
     "Power",
     "SpatialFractionalLaplacian",
     "SpatialInverseLaplacian",

@@ -49,6 +49,10 @@ class Affinity(ABC):
     def pairs(self, x: Tensor, y: Tensor, factor: float = 1.0) -> Pairs:
         """Strips (B, N, D) and (B, M, D), made ready for sums of ``factor`` times the kernel."""
 
+    def pairs_for_means(self, x: Tensor, y: Tensor, channels: int) -> Pairs:
+        """The same for means of strips of so many ``channels``."""
+        return self.pairs(x, y)
+
     @abstractmethod
     def sums(self, pairs: Pairs, v: Tensor) -> PairSums:
         """Weighted sums of ``v``, (B, M, C), and row sums."""
@@ -112,11 +116,13 @@ class Gaussian(Affinity):
         sums = factor * pair_sum(x, y, _with_ones(v), v.new_zeros(len(v), 1, 1), "exp", 1.0)
         return PairSums(sums[..., :-1], sums[..., -1:])
 
+    def pairs_for_means(self, x: Tensor, y: Tensor, channels: int) -> Pairs:
+        return Pairs(_widened(self.scale * x, channels), _widened(y, channels))
+
     def means(self, pairs: Pairs, v: Tensor) -> Tensor:
-        width, heads = max(pairs.x.shape[-1], v.shape[-1]), _heads(v.device, v.shape[0], pairs.x.shape[1])
-        q, k, wide = (F.pad(part, (0, width - part.shape[-1])).contiguous() for part in (pairs.x, pairs.y, v))
-        k, wide = (part.unsqueeze(1).expand(-1, heads, -1, -1) for part in (k, wide))
-        means = F.scaled_dot_product_attention(q.unflatten(1, (heads, -1)), k, wide, scale=1.0)
+        heads = _heads(v.device, v.shape[0], pairs.x.shape[1])
+        k, wide = (part.unsqueeze(1).expand(-1, heads, -1, -1) for part in (pairs.y, _widened(v, pairs.y.shape[-1])))
+        means = F.scaled_dot_product_attention(pairs.x.unflatten(1, (heads, -1)), k, wide, scale=1.0)
         return means.flatten(1, 2)[..., : v.shape[-1]]
 
 
@@ -210,6 +216,11 @@ def vanishes(b: Tensor) -> Tensor:
 def _with_ones(v: Tensor) -> Tensor:
     """One more channel of ones, whose weighted sum is the row sum."""
     return F.pad(v, (0, 1), value=1.0)
+
+
+def _widened(x: Tensor, width: int) -> Tensor:
+    """With zeros up to ``width`` channels, which are neighbours in memory."""
+    return F.pad(x, (0, max(0, width - x.shape[-1]))).contiguous()
 
 
 def _heads(device: torch.device, batch: int, rows: int) -> int:

@@ -37,8 +37,8 @@ class InverseFractionalLaplacian(FractionalOperator):
     >>> InverseFractionalLaplacian(4, 1.0)
     InverseFractionalLaplacian(
       4, Logarithm(scale=1), embedding='pair', normaliser='count', subsample=1
-      (theta): Conv2d(4, 2, kernel_size=(1, 1), stride=(1, 1), bias=False)
-      (phi): Conv2d(4, 2, kernel_size=(1, 1), stride=(1, 1), bias=False)
+      (theta): Pointwise(4, 2, kernel_size=(1, 1), stride=(1, 1), bias=False)
+      (phi): Pointwise(4, 2, kernel_size=(1, 1), stride=(1, 1), bias=False)
     )
     """
 

@@ -12,6 +12,7 @@ from torch.nn import functional as F
 
 from evolvent._core.errors import ConfigError, ShapeError
 from evolvent.operators.affinity import Affinity, Pairs
+from evolvent.operators.pointwise import Pointwise, pointwise
 
 Embedding: TypeAlias = Literal["pair", "shared", "none"]
 Normaliser: TypeAlias = Literal["count", "row_sum"]
@@ -83,18 +84,19 @@ class NonlocalOperator(nn.Module):
         self._check(x)
         with torch.autocast(x.device.type, enabled=False):
             mine, others = self._embed(_widen(x))
-            others = self.pooled_strips(others)
-            constant = self.factor / others.shape[1] if self.normaliser == "count" else 1.0
-            return FrozenOperator(self, self.affinity.pairs(strips(mine), others, constant))
+            mine, others = strips(mine), self.pooled_strips(others)
+            if self.normaliser == "count":
+                return FrozenOperator(self, self.affinity.pairs(mine, others, self.factor / others.shape[1]))
+            return FrozenOperator(self, self.affinity.pairs_for_means(mine, others, self.channels))
 
     def _embed(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Both sides of the kernel, as images; two embeddings are one convolution."""
         if self.theta is None:
             return x, x
         if self.phi is None:
-            shared = F.conv2d(x, _widen(self.theta.weight))
+            shared = pointwise(x, _widen(self.theta.weight))
             return shared, shared
-        both = F.conv2d(x, _widen(torch.cat([self.theta.weight, self.phi.weight])))
+        both = pointwise(x, _widen(torch.cat([self.theta.weight, self.phi.weight])))
         return both[:, : self.channels // 2], both[:, self.channels // 2 :]
 
     def pooled_strips(self, u: Tensor) -> Tensor:
@@ -172,8 +174,8 @@ def _narrow(u: Tensor, dtype: torch.dtype) -> Tensor:
     return u if u.dtype == dtype else u.clamp(-largest, largest).to(dtype)
 
 
-def _embedding(channels: int) -> nn.Conv2d:
-    conv = nn.Conv2d(channels, channels // 2, 1, bias=False)
+def _embedding(channels: int) -> Pointwise:
+    conv = Pointwise(channels, channels // 2)
     nn.init.kaiming_normal_(conv.weight, nonlinearity="linear")
     return conv
 
