@@ -75,3 +75,9 @@ def test_same_answers_as_plain_pytorch(name, widths, blocks, pre, dtype, toleran
 
 def test_narrowing_units_work():
     assert create_model("resnet", channels=(8, 4), blocks=1)(torch.randn(2, 3, 8, 8)).shape == (2, 10)
+
+
+@pytest.mark.parametrize("family", ["resnet", "preresnet", "lm_resnet"])
+def test_segmentation_keeps_every_pixel(family):
+    model = create_model(family, channels=(4, 8), blocks=2, num_classes=5, readout="segmentation")
+    assert model(torch.randn(2, 3, 7, 10)).shape == (2, 5, 7, 10)

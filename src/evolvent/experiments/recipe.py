@@ -143,7 +143,8 @@ class Recipe(Config):
     @property
     def scope(self) -> tuple[str, str]:
         """Which data, and how many trainings, in words."""
-        return self.data.name, str(len(self.cells()))
+        cells = self.cells()
+        return ", ".join(dict.fromkeys(cell.data.name for cell in cells)), str(len(cells))
 
     @property
     def identity(self) -> str:

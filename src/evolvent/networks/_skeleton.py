@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal, TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -12,6 +13,8 @@ from evolvent._core.errors import ConfigError, ShapeError
 from evolvent._core.state import parts
 from evolvent.evolution import Evolution
 from evolvent.networks._registry import ModelSpec
+
+Readout: TypeAlias = Literal["classification", "segmentation"]
 
 
 class ImageNetwork(nn.Module):

@@ -4,7 +4,7 @@
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 from torch import nn
 
@@ -15,12 +15,12 @@ from evolvent.networks._skeleton import (
     ImageNetwork,
     PixelClassifier,
     PooledLinear,
+    Readout,
     check_positive,
     per_unit,
     plain_conv,
 )
 
-Readout: TypeAlias = Literal["classification", "segmentation"]
 ImageSize: TypeAlias = int | tuple[int, int]
 
 

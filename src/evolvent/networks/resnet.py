@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Literal
 
 import torch
@@ -13,7 +14,15 @@ from evolvent.dynamics import Residual
 from evolvent.evolution import Evolution
 from evolvent.integrators import Euler, Integrator, LinearMultistep, ProjectedEuler
 from evolvent.networks._registry import register_family, register_member
-from evolvent.networks._skeleton import ImageNetwork, PooledLinear, check_positive, per_unit, plain_conv
+from evolvent.networks._skeleton import (
+    ImageNetwork,
+    PixelClassifier,
+    PooledLinear,
+    Readout,
+    check_positive,
+    per_unit,
+    plain_conv,
+)
 
 Activation = Literal["post", "pre"]
 
@@ -26,6 +35,7 @@ def resnet(
     channels: tuple[int, ...] = (16, 32, 64),
     blocks: int | tuple[int, ...] = 7,
     step_size: float = 1.0,
+    readout: Readout = "classification",
     dropout: float = 0.0,
 ) -> ImageNetwork:
     r"""Residual network: projected Euler steps of a two-convolution right-hand side.
@@ -41,17 +51,16 @@ def resnet(
         channels: feature maps of each unit.
         blocks: residual blocks of each unit, one number for all or one for each.
         step_size: :math:`h`; 1 is the original.
+        readout: one class per image, or one per pixel; then no unit halves the image.
         dropout: share of pooled features dropped in training.
 
-    Shape: (B, in_channels, H, W) to (B, num_classes), any H and W.
+    Shape: (B, in_channels, H, W) to (B, num_classes), or to (B, num_classes, H, W) for segmentation; any H and W.
 
     >>> sum(p.numel() for p in resnet().parameters())
     658586
     """
-    check_positive(num_classes=num_classes, in_channels=in_channels, channels=channels)
-    stem = nn.Sequential(plain_conv(in_channels, channels[0]), nn.BatchNorm2d(channels[0]), nn.ReLU())
-    body = _body(channels, blocks, step_size, "post", lambda _: ProjectedEuler())
-    return ImageNetwork(stem, body, PooledLinear(channels[-1], num_classes, dropout=dropout), in_channels=in_channels)
+    frame = _Frame("post", lambda _: ProjectedEuler(), step_size, readout)
+    return frame.network(num_classes, in_channels, channels, blocks, dropout)
 
 
 @register_family("preresnet", papers=("he2016identity",), recipe="mnist-residual")
@@ -62,6 +71,7 @@ def preresnet(
     channels: tuple[int, ...] = (24, 48, 92),
     blocks: int | tuple[int, ...] = 3,
     step_size: float = 1.0,
+    readout: Readout = "classification",
     dropout: float = 0.0,
 ) -> ImageNetwork:
     r"""Pre-activation residual network: Euler steps of a right-hand side that normalises first.
@@ -78,17 +88,16 @@ def preresnet(
         channels: feature maps of each unit.
         blocks: residual blocks of each unit, one number for all or one for each.
         step_size: :math:`h`; 1 is the original.
+        readout: one class per image, or one per pixel; then no unit halves the image.
         dropout: share of pooled features dropped in training.
 
-    Shape: (B, in_channels, H, W) to (B, num_classes), any H and W.
+    Shape: (B, in_channels, H, W) to (B, num_classes), or to (B, num_classes, H, W) for segmentation; any H and W.
 
     >>> preresnet(channels=(8, 16), blocks=1)(torch.zeros(1, 3, 8, 8)).shape
     torch.Size([1, 10])
     """
-    check_positive(num_classes=num_classes, in_channels=in_channels, channels=channels)
-    body = [*_body(channels, blocks, step_size, "pre", lambda _: Euler()), nn.BatchNorm2d(channels[-1]), nn.ReLU()]
-    head = PooledLinear(channels[-1], num_classes, dropout=dropout)
-    return ImageNetwork(plain_conv(in_channels, channels[0]), body, head, in_channels=in_channels)
+    frame = _Frame("pre", lambda _: Euler(), step_size, readout)
+    return frame.network(num_classes, in_channels, channels, blocks, dropout)
 
 
 @register_family("lm_resnet", papers=("lu2018", "he2016identity"), recipe="mnist-families")
@@ -99,6 +108,7 @@ def lm_resnet(
     channels: tuple[int, ...] = (16, 32, 64),
     blocks: int | tuple[int, ...] = 3,
     step_size: float = 1.0,
+    readout: Readout = "classification",
     dropout: float = 0.0,
 ) -> ImageNetwork:
     r"""LM-ResNet: pre-activation residual network with a trainable two-step method.
@@ -113,35 +123,36 @@ def lm_resnet(
         channels: feature maps of each unit.
         blocks: residual blocks of each unit, one number for all or one for each.
         step_size: :math:`h`.
+        readout: one class per image, or one per pixel; then no unit halves the image.
         dropout: share of pooled features dropped in training.
 
-    Shape: (B, in_channels, H, W) to (B, num_classes), any H and W.
+    Shape: (B, in_channels, H, W) to (B, num_classes), or to (B, num_classes, H, W) for segmentation; any H and W.
     """
-    check_positive(num_classes=num_classes, in_channels=in_channels, channels=channels)
-    body = [*_body(channels, blocks, step_size, "pre", LinearMultistep), nn.BatchNorm2d(channels[-1]), nn.ReLU()]
-    head = PooledLinear(channels[-1], num_classes, dropout=dropout)
-    return ImageNetwork(plain_conv(in_channels, channels[0]), body, head, in_channels=in_channels)
+    frame = _Frame("pre", LinearMultistep, step_size, readout)
+    return frame.network(num_classes, in_channels, channels, blocks, dropout)
 
 
-class Downsampling(nn.Module):
-    r"""The residual block that halves the image: :math:`u^+ = S u + h F(u)`, with strided first convolution.
+class Transition(nn.Module):
+    r"""The residual block that widens the features: :math:`u^+ = S u + h F(u)`, with strided first convolution.
 
-    :math:`S` takes every second pixel and pads the new channels with zeros (option A of He et al. 2016); in the
+    :math:`S` takes every ``stride``-th pixel and pads the new channels with zeros (option A of He et al. 2016); in the
     post-activation form a ReLU acts on the sum.
     """
 
-    def __init__(self, before: int, after: int, activation: Activation, step_size: float) -> None:
+    def __init__(self, before: int, after: int, activation: Activation, step_size: float, stride: int = 2) -> None:
         super().__init__()
         self.activation = activation
+        self.stride = stride
         self.step_size = step_size
         self.extra = after - before
-        self.conv1 = plain_conv(before, after, stride=2)
+        self.conv1 = plain_conv(before, after, stride=stride)
         self.norm1 = nn.BatchNorm2d(before if activation == "pre" else after)
         self.conv2 = plain_conv(after, after)
         self.norm2 = nn.BatchNorm2d(after)
 
     def forward(self, u: Tensor) -> Tensor:
-        shortcut = F.pad(u[:, :, ::2, ::2], (0, 0, 0, 0, self.extra // 2, self.extra - self.extra // 2))
+        taken = u[:, :, :: self.stride, :: self.stride]
+        shortcut = F.pad(taken, (0, 0, 0, 0, self.extra // 2, self.extra - self.extra // 2))
         if self.activation == "pre":
             update = self.conv2(torch.relu(self.norm2(self.conv1(torch.relu(self.norm1(u))))))
             return shortcut + self.step_size * update
@@ -149,21 +160,45 @@ class Downsampling(nn.Module):
         return torch.relu(shortcut + self.step_size * update)
 
 
-def _body(
-    channels: tuple[int, ...],
-    blocks: int | tuple[int, ...],
-    h: float,
-    activation: Activation,
-    method: Callable[[int], Integrator],
-) -> list[nn.Module]:
-    """Units of residual steps by ``method``, which is made for a number of steps, with downsampling between them."""
-    body: list[nn.Module] = []
-    for unit, (width, count) in enumerate(zip(channels, per_unit(blocks, len(channels)), strict=True)):
-        if unit:
-            body.append(Downsampling(channels[unit - 1], width, activation, h))
-        steps = [Residual(width, activation) for _ in range(count - (unit > 0))]
-        body.append(Evolution(steps, method(max(len(steps), 1)), step_size=h))
-    return body
+@dataclass(frozen=True)
+class _Frame:
+    """What residual networks differ in; ``method`` is made for a unit's number of steps."""
+
+    activation: Activation
+    method: Callable[[int], Integrator]
+    step_size: float
+    readout: Readout
+
+    def network(
+        self,
+        num_classes: int,
+        in_channels: int,
+        channels: tuple[int, ...],
+        blocks: int | tuple[int, ...],
+        dropout: float,
+    ) -> ImageNetwork:
+        check_positive(num_classes=num_classes, in_channels=in_channels, channels=channels)
+        first, last = channels[0], channels[-1]
+        stem: nn.Module = plain_conv(in_channels, first)
+        body = self._units(channels, per_unit(blocks, len(channels)))
+        if self.activation == "post":
+            stem = nn.Sequential(stem, nn.BatchNorm2d(first), nn.ReLU())
+        else:
+            body += [nn.BatchNorm2d(last), nn.ReLU()]
+        pooled = self.readout == "classification"
+        head = PooledLinear(last, num_classes, dropout=dropout) if pooled else PixelClassifier(last, num_classes)
+        return ImageNetwork(stem, body, head, in_channels=in_channels)
+
+    def _units(self, channels: tuple[int, ...], counts: list[int]) -> list[nn.Module]:
+        """Units of residual steps, with a transition as the first block of each but the first."""
+        stride = 2 if self.readout == "classification" else 1
+        body: list[nn.Module] = []
+        for unit, (width, count) in enumerate(zip(channels, counts, strict=True)):
+            if unit:
+                body.append(Transition(channels[unit - 1], width, self.activation, self.step_size, stride))
+            steps = [Residual(width, self.activation) for _ in range(count - (unit > 0))]
+            body.append(Evolution(steps, self.method(max(len(steps), 1)), step_size=self.step_size))
+        return body
 
 
 register_member("resnet44", "resnet", recipe="pide-table1-cifar10", channels=(16, 32, 64), blocks=7)
