@@ -58,6 +58,12 @@ def uniform(index: Tensor, *key: int) -> Tensor:
     return _shift_right(bits, 40).to(torch.float32) * 2.0**-24
 
 
+def normal(index: Tensor, *key: int) -> Tensor:
+    r"""Standard normal numbers :math:`\sqrt{-2 \ln u}\,\cos 2 \pi v` (Box and Muller 1958); see :func:`uniform`."""
+    radius = (-2 * torch.log1p(-uniform(index, *key, 0))).sqrt_()
+    return radius * torch.cos(2 * torch.pi * uniform(index, *key, 1))
+
+
 def integers(index: Tensor, high: int, *key: int) -> Tensor:
     """Integers in ``0 ... high - 1``, one per entry of ``index``; see :func:`uniform`."""
     return (uniform(index, *key) * high).to(torch.int64).clamp_(max=high - 1)

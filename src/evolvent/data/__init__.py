@@ -15,6 +15,7 @@ from evolvent.data.image_set import ImageData, ImageSet
 from evolvent.data.loader import Batch, BatchLoader
 from evolvent.data.loading import load
 from evolvent.data.locations import Location, cache_folder, locate
+from evolvent.data.noise import add_noise
 from evolvent.data.reduction import majority_of_squares, mean_of_squares, reduced
 from evolvent.data.splits import split
 
@@ -30,6 +31,7 @@ __all__ = [
     "PartReport",
     "Preprocess",
     "Progress",
+    "add_noise",
     "cache_folder",
     "check",
     "describe",

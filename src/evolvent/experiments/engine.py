@@ -21,7 +21,7 @@ from evolvent.data import Batch, BatchLoader, ImageData, ImageSet, Preprocess, l
 from evolvent.evolution import set_gradient
 from evolvent.experiments.checkpoints import LAST, AtomicCheckpointIO, LastCheckpoint
 from evolvent.experiments.environment import environment
-from evolvent.experiments.evaluation import evaluate
+from evolvent.experiments.evaluation import evaluate, noise_accuracy
 from evolvent.experiments.history import History, Stopwatch
 from evolvent.experiments.observer import Observer
 from evolvent.experiments.quiet import quiet_lightning
@@ -223,7 +223,8 @@ def _conclude(cell: Cell, splits: Splits, folder: Path, cost: Cost, trainer: pl.
     """Evaluate the kept model on the test images and write what the report needs; ``result.json`` last."""
     trainer.strategy.barrier()
     model = load_model(folder / "model").to(trainer.strategy.root_device)
-    figures, evaluation = evaluate(model, Preprocess.load(folder / "model"), splits.test, cell.eval_batch_size)
+    preprocess, levels = Preprocess.load(folder / "model"), cell.task.test_noise
+    figures, evaluation = evaluate(model, preprocess, splits.test, cell.eval_batch_size)
     result = Result(
         classes=list(splits.test.classes),
         cost=cost,
@@ -232,6 +233,7 @@ def _conclude(cell: Cell, splits: Splits, folder: Path, cost: Cost, trainer: pl.
         steps=trainer.global_step,
         seconds=history.stopwatch.seconds,
         images_per_second=history.rows[-1]["images_per_second"],
+        noise_accuracy=noise_accuracy(model, preprocess, splits.test, levels, cell.seed, cell.eval_batch_size),
         **figures,
     )
     if trainer.is_global_zero:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torchmetrics import MetricCollection
 
-from evolvent.data import BatchLoader, ImageSet, Preprocess
+from evolvent.data import BatchLoader, ImageSet, Preprocess, add_noise
 from evolvent.experiments.record import Evaluation
 from evolvent.networks import ImageNetwork
 from evolvent.tasks import classification, segmentation
@@ -33,6 +33,27 @@ def evaluate(
         figures, pictures = _pixel_classes(answers, images, images.ignore)
     features, norms = _way_through_time(model, preprocess(images.images[:1].to(device)))
     return figures, Evaluation(image=images.images[0].numpy(), features=features, feature_norms=norms, **pictures)
+
+
+@torch.no_grad()
+def noise_accuracy(
+    model: nn.Module,
+    preprocess: Preprocess,
+    images: ImageSet,
+    levels: Sequence[float],
+    seed: int = 0,
+    batch_size: int = 500,
+) -> dict[float, float]:
+    """Accuracy on images with noise, by its standard deviation as a share of the pixel range; see :func:`add_noise`."""
+    device = next(model.parameters()).device
+    preprocess = preprocess.to(device)
+
+    def right(level: float) -> Iterator[int]:
+        for batch in BatchLoader(images, batch_size, shuffle=False, drop_last=False):
+            said = model(preprocess(add_noise(batch.images.to(device), level, batch.index, seed))).argmax(1)
+            yield int((said.cpu() == batch.labels).sum())
+
+    return {level: sum(right(level)) / len(images) for level in levels}
 
 
 def _answers(

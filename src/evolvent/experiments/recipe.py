@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, ValidationInfo, field_validator
 
 from evolvent._core.config import Config
 from evolvent._core.errors import ConfigError
@@ -58,6 +58,17 @@ class TaskConfig(Config):
     smoothness: float = Field(
         default=0.0, ge=0, description="weight smoothness decay, alpha_2 of Bohn et al. 2021, eq. 4.8"
     )
+    test_noise: list[Annotated[float, Field(ge=0, le=1)]] = Field(
+        default=[],
+        description="also test the kept model on noisy images: standard deviations as shares of the pixel range 255",
+    )
+
+    @field_validator("test_noise")
+    @classmethod
+    def _only_for_classification(cls, levels: list[float], info: ValidationInfo) -> list[float]:
+        if levels and info.data.get("name") == "segmentation":
+            raise ValueError("noise is tested for classification only; leave it out for segmentation")
+        return levels
 
 
 class TrainingConfig(Config):

@@ -52,6 +52,7 @@ class Result:
     images_per_second: float
     miou: float | None = None  # of segmentation: mean of iou over the classes that occur
     iou: list[float | None] | None = None  # intersection over union of each class, None where it does not occur
+    noise_accuracy: dict[float, float] = field(default_factory=dict)  # noise level of task.test_noise -> accuracy
 
     @property
     def score(self) -> str:
@@ -169,7 +170,8 @@ def read_result(path: Path) -> Result | None:
     if not path.is_file():
         return None
     values = json.loads(path.read_text(encoding="utf-8"))
-    return Result(**values | {"cost": Cost(**values["cost"])})
+    noise = {float(level): accuracy for level, accuracy in values.get("noise_accuracy", {}).items()}
+    return Result(**values | {"cost": Cost(**values["cost"]), "noise_accuracy": noise})
 
 
 def write_metrics(path: Path, rows: list[dict[str, float]]) -> None:
