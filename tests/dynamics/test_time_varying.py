@@ -24,7 +24,7 @@ from evolvent.dynamics import (
 )
 from evolvent.errors import ConfigError
 from evolvent.gradients import STRATEGIES
-from evolvent.integrators import Euler, ImexEuler, Leapfrog, Verlet
+from evolvent.integrators import Euler, ImexEuler, Leapfrog, Strang, Verlet
 from evolvent.testing import check_exports, check_gradient
 
 
@@ -44,6 +44,7 @@ CASES = {
     "partitioned": (lambda: Hamiltonian(2, bias=True), PartitionedDynamics, Verlet()),
     "second order": (lambda: SecondOrder(4), SecondOrderDynamics, Leapfrog()),
     "split": (lambda: ReactionDiffusion(4), SplitDynamics, ImexEuler()),
+    "split twice": (lambda: ReactionDiffusion(4), SplitDynamics, Strang()),
 }
 
 
@@ -100,6 +101,23 @@ def test_solution_with_linear_rate_is_the_analytic_one():
     assert u.item() == pytest.approx(torch.e, rel=1e-3)
 
 
+@pytest.mark.parametrize(("make", "structure", "method"), CASES.values(), ids=CASES)
+def test_an_evolution_remembers_no_time(make, structure, method):
+    flow = Evolution(knots(make), method, steps=4, step_size=0.25).eval()
+    u0 = torch.randn(2, 4, 5, 5)
+    assert torch.equal(flow(u0), flow(u0))
+
+
+def test_strang_is_of_second_order_where_the_stiff_part_varies():
+    torch.manual_seed(0)
+    f = knots(lambda: ReactionDiffusion(2, activation="tanh")).double()
+    u0 = torch.randn(1, 2, 4, 4, dtype=torch.float64)
+    with torch.no_grad():
+        ends = [Evolution(f, Strang(), steps=n, step_size=1 / n)(u0) for n in (32, 64, 128)]
+    first, second = (ends[1] - ends[0]).norm(), (ends[2] - ends[1]).norm()
+    assert torch.log2(first / second).item() == pytest.approx(Strang.order, abs=0.15)
+
+
 def test_rounding_does_not_move_a_time_over_a_knot():
     f = time_varying(Growth(), 11, end_time=1.0)
     assert [f.place(j * 0.1) for j in range(11)] == [*((j, 0.0) for j in range(10)), (9, 1.0)]
@@ -151,7 +169,7 @@ def test_state_dict_is_the_knots_and_copies_answer_alike():
 
 
 @pytest.mark.parametrize("name", STRATEGIES.names())
-@pytest.mark.parametrize("case", ["plain", "partitioned"])
+@pytest.mark.parametrize("case", CASES)
 def test_strategies_agree(name, case):
     make, _, method = CASES[case]
     strategy = STRATEGIES.get(name)()

@@ -53,10 +53,10 @@ class Split(SplitDynamics):
     def explicit(self, t, u):
         return self.f(t, u)
 
-    def stiff(self, u):
+    def stiff(self, t, u):
         return self.scale * u
 
-    def solve(self, u, h):
+    def solve(self, t, u, h):
         return u / (1 + h * self.scale)
 
 

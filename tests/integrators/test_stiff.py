@@ -35,10 +35,10 @@ class Heat(SplitDynamics):
     def explicit(self, t, u):
         return 0.1 * u.cos()
 
-    def stiff(self, u):
+    def stiff(self, t, u):
         return u @ self.L
 
-    def solve(self, u, h):
+    def solve(self, t, u, h):
         return torch.linalg.solve(torch.eye(SIZE, dtype=u.dtype) + h * self.L, u.mT).mT
 
 

@@ -49,7 +49,7 @@ class ImplicitExplicit(Integrator):
     acts_on = SplitDynamics
 
     def step(self, f, t, u, h):
-        return f.solve(u + h * f.explicit(t, u), h)
+        return f.solve(t, u + h * f.explicit(t, u), h)
 
 
 class Kick(Integrator):

@@ -81,7 +81,7 @@ class SecondOrderDynamics(Dynamics):
 
 
 class SplitDynamics(Dynamics):
-    r"""A sum of a mild and a stiff part, :math:`u' = f(t, u) - L u`, with :math:`L` linear, symmetric and positive
+    r"""A sum of a mild and a stiff part, :math:`u' = f(t, u) - L(t)\, u`, with :math:`L` linear, symmetric and positive
     semidefinite, for methods that treat the stiff part implicitly.
     """
 
@@ -90,13 +90,13 @@ class SplitDynamics(Dynamics):
         """:math:`f(t, u)`."""
 
     @abstractmethod
-    def stiff(self, u: Tensor) -> Tensor:
-        """:math:`L u`."""
+    def stiff(self, t: float, u: Tensor) -> Tensor:
+        r""":math:`L(t)\, u`."""
 
     @abstractmethod
-    def solve(self, u: Tensor, h: float) -> Tensor:
-        """:math:`(I + h L)^{-1} u`."""
+    def solve(self, t: float, u: Tensor, h: float) -> Tensor:
+        """:math:`(I + h L(t))^{-1} u`."""
 
     def forward(self, t: float, u: State) -> State:
         assert isinstance(u, Tensor)
-        return axpy(self.explicit(t, u), -1.0, self.stiff(u))
+        return axpy(self.explicit(t, u), -1.0, self.stiff(t, u))

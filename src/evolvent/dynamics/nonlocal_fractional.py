@@ -37,8 +37,8 @@ class FractionalDiffusion(SplitDynamics):
     def explicit(self, t: float, u: Tensor) -> Tensor:
         return torch.zeros_like(u) if self.reaction is None else self.reaction(t, u)
 
-    def stiff(self, u: Tensor) -> Tensor:
+    def stiff(self, t: float, u: Tensor) -> Tensor:
         return self.operator(u)
 
-    def solve(self, u: Tensor, h: float) -> Tensor:
+    def solve(self, t: float, u: Tensor, h: float) -> Tensor:
         return self.operator.solve(u, h)

@@ -39,7 +39,7 @@ class ReactionDiffusion(SplitDynamics):
     >>> import torch
     >>> f = ReactionDiffusion(4)
     >>> u = torch.randn(2, 4, 8, 8)
-    >>> f.solve(u + 0.1 * f.explicit(0.0, u), 0.1).shape
+    >>> f.solve(0.0, u + 0.1 * f.explicit(0.0, u), 0.1).shape
     torch.Size([2, 4, 8, 8])
     """
 
@@ -66,10 +66,10 @@ class ReactionDiffusion(SplitDynamics):
     def explicit(self, t: float, u: Tensor) -> Tensor:
         return self.reaction(t, u)
 
-    def stiff(self, u: Tensor) -> Tensor:
+    def stiff(self, t: float, u: Tensor) -> Tensor:
         return self.diffusion(u)
 
-    def solve(self, u: Tensor, h: float) -> Tensor:
+    def solve(self, t: float, u: Tensor, h: float) -> Tensor:
         return self.diffusion.solve(u, h)
 
 

@@ -163,25 +163,16 @@ class TimeVaryingSecondOrder(TimeVarying, SecondOrderDynamics):
 
 
 class TimeVaryingSplit(TimeVarying, SplitDynamics):
-    r"""Time-varying dynamics of a mild and a stiff part, for implicit-explicit methods.
-
-    :math:`L` has no time of its own in the contract: :meth:`stiff` and :meth:`solve` use :math:`L(t)` of the time at
-    which :meth:`explicit` was last evaluated, which a step does first; that freezes :math:`L` over a step.
-    """
-
-    def __init__(self, knots: Sequence[Dynamics], end_time: float) -> None:
-        super().__init__(knots, end_time)
-        self._time = 0.0
+    """Time-varying dynamics of a mild and a stiff part, for implicit-explicit methods."""
 
     def explicit(self, t: float, u: Tensor) -> Tensor:
-        self._time = float(t)
         return self._call("explicit", t, t, u)
 
-    def stiff(self, u: Tensor) -> Tensor:
-        return self._call("stiff", self._time, u)
+    def stiff(self, t: float, u: Tensor) -> Tensor:
+        return self._call("stiff", t, t, u)
 
-    def solve(self, u: Tensor, h: float) -> Tensor:
-        return self._call("solve", self._time, u, h)
+    def solve(self, t: float, u: Tensor, h: float) -> Tensor:
+        return self._call("solve", t, t, u, h)
 
     def forward(self, t: float, u: State) -> State:
         return SplitDynamics.forward(self, t, u)

@@ -41,7 +41,7 @@ class _Splitting(Integrator[SplitDynamics]):
 class LieTrotter(_Splitting):
     r"""First the mild part for a step, then the stiff one.
 
-    .. math:: u^+ = (I + h L)^{-1}\, \Phi^f_{t,h}(u)
+    .. math:: u^+ = (I + h L(t))^{-1}\, \Phi^f_{t,h}(u)
 
     with :math:`\Phi^f` a step of a method for :math:`u' = f(t, u)` and backward Euler for :math:`u' = -L u`. Trotter
     1959. With Euler's method for :math:`f` it is :class:`~evolvent.integrators.ImexEuler`.
@@ -54,7 +54,7 @@ class LieTrotter(_Splitting):
 
     def step(self, f: SplitDynamics, t: float, u: State, h: float) -> State:
         assert isinstance(u, Tensor)
-        return f.solve(self._flow_mild(f, t, u, h), h)
+        return f.solve(t, self._flow_mild(f, t, u, h), h)
 
 
 class Strang(_Splitting):
@@ -64,8 +64,8 @@ class Strang(_Splitting):
         u^+ = S_{h/2}\, \Phi^f_{t,h}(S_{h/2}\, u), \qquad
         S_h = (I + \tfrac h2 L)^{-1} (I - \tfrac h2 L)
 
-    with :math:`S` the Crank-Nicolson method for :math:`u' = -L u` and :math:`\Phi^f` a step of a method of second order
-    for :math:`u' = f(t, u)`. Strang 1968. No :math:`h` is too large for :math:`L`, but the stiffest modes decay slowly
+    with :math:`S` the Crank-Nicolson method for :math:`u' = -L u`, :math:`L` that of the middle of the step, and
+    :math:`\Phi^f` a step of a method of second order for :math:`u' = f(t, u)`. Strang 1968. No :math:`h` is too large for :math:`L`, but the stiffest modes decay slowly
     and with changing sign; where that shows, use :class:`~evolvent.integrators.ImexEuler`.
 
     Args:
@@ -81,8 +81,10 @@ class Strang(_Splitting):
 
     def step(self, f: SplitDynamics, t: float, u: State, h: float) -> State:
         assert isinstance(u, Tensor)
-        return _crank_nicolson(f, self._flow_mild(f, t, _crank_nicolson(f, u, h / 2), h), h / 2)
+        middle = t + h / 2
+        entered = _crank_nicolson(f, middle, u, h / 2)
+        return _crank_nicolson(f, middle, self._flow_mild(f, t, entered, h), h / 2)
 
 
-def _crank_nicolson(f: SplitDynamics, u: Tensor, h: float) -> Tensor:
-    return f.solve(u - h / 2 * f.stiff(u), h / 2)
+def _crank_nicolson(f: SplitDynamics, t: float, u: Tensor, h: float) -> Tensor:
+    return f.solve(t, u - h / 2 * f.stiff(t, u), h / 2)

@@ -94,12 +94,12 @@ class ForcedSplit(SplitDynamics):
         self.matrix = torch.tensor([[2.0, 1.0], [1.0, 3.0]], dtype=torch.float64)
 
     def explicit(self, t: float, u: Tensor) -> Tensor:
-        return self.whole(t, u) + self.stiff(u)
+        return self.whole(t, u) + self.stiff(t, u)
 
-    def stiff(self, u: Tensor) -> Tensor:
+    def stiff(self, t: float, u: Tensor) -> Tensor:
         return u @ self.matrix
 
-    def solve(self, u: Tensor, h: float) -> Tensor:
+    def solve(self, t: float, u: Tensor, h: float) -> Tensor:
         return torch.linalg.solve(torch.eye(2, dtype=u.dtype) + h * self.matrix, u.mT).mT
 
 
