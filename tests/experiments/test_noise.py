@@ -1,5 +1,6 @@
 """The kept model is tested under noise, and the figures reach the result."""
 
+import dataclasses
 import json
 
 import pytest
@@ -36,7 +37,7 @@ def test_results_are_read_with_and_without_figures_under_noise(tiny, tmp_path):
     del values["noise_accuracy"]
     path.write_text(json.dumps(values))
     assert read_result(path) == result
-    write_result(path, type(result)(**vars(result) | {"noise_accuracy": {0.05: 0.5}}))
+    write_result(path, dataclasses.replace(result, noise_accuracy={0.05: 0.5}))
     read = read_result(path)
     assert read is not None
     assert read.noise_accuracy == {0.05: 0.5}

@@ -48,6 +48,14 @@ def log_axis(axes: Axes) -> None:
     axes.yaxis.set_minor_formatter(NullFormatter())
 
 
+def percent_axis(axes: Axes) -> None:
+    """A vertical axis of shares, written in percent and kept between none and all."""
+    low, high = axes.get_ylim()
+    axes.set_ylim(max(low, 0.0), min(high, 1.0 + 0.02 * (1.0 - low)))
+    digits = 0 if high - low > 0.04 else 1
+    axes.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.{digits}f} %")
+
+
 def zero_lines(axes: Axes) -> None:
     """The two axes of the complex plane."""
     axes.axhline(0, color=INK, linewidth=0.8, alpha=0.6)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from evolvent.experiments.record import Record
+from evolvent.report.axes import percent_axis
 from evolvent.report.markup import figure, legend, section
 from evolvent.report.runs import Series
 from evolvent.report.theme import FAINT, INK, series_dash, series_sentinel, themed_svg
@@ -91,7 +92,7 @@ def _panel(found: Sequence[Bundle], column: str, title: str) -> str:
     axes.set_xlabel("epoch")
     _whole_numbers(axes)
     if column in ACCURACIES | MIOUS:
-        _percent_axis(axes)
+        percent_axis(axes)
     elif _spread(found) > 20:
         _log_axis(axes)
     else:
@@ -133,13 +134,6 @@ def _whole_numbers(axes: Axes) -> None:
 
     axes.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True, min_n_ticks=1))
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
-
-
-def _percent_axis(axes: Axes) -> None:
-    low, high = axes.get_ylim()
-    axes.set_ylim(max(low, 0.0), min(high, 1.0 + 0.02 * (1.0 - low)))
-    digits = 0 if high - low > 0.04 else 1
-    axes.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.{digits}f} %")
 
 
 def _log_axis(axes: Axes) -> None:

@@ -5,9 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from html import escape
+from typing import Protocol
 
-from evolvent.report.runs import Series
 from evolvent.report.theme import DASHES, series_colour
+
+
+class Marked(Protocol):
+    """What has a name and a colour of its own."""
+
+    @property
+    def label(self) -> str: ...
+
+    @property
+    def index(self) -> int: ...
 
 
 def text(value: object) -> str:
@@ -19,18 +29,18 @@ def text(value: object) -> str:
     return re.sub(r"(?<=\d) (?=%|[kMGT]\b|[KMGT]iB\b|s\b|min\b|h\b|points\b)", "\N{NO-BREAK SPACE}", escape(str(value)))
 
 
-def key(series: Series) -> str:
+def key(series: Marked) -> str:
     """The coloured stroke that stands for a series."""
     dash = DASHES[series.index // 8 % len(DASHES)].css
     return f'<span class="key" style="--c:{series_colour(series.index)};border-top-style:{dash}"></span>'
 
 
-def series_heading(series: Series) -> str:
+def series_heading(series: Marked) -> str:
     """Heading of what belongs to one series."""
     return f"<h3>{key(series)}{text(series.label)}</h3>"
 
 
-def legend(all_series: Sequence[Series]) -> str:
+def legend(all_series: Sequence[Marked]) -> str:
     """Which colour is which series."""
     items = "".join(f"<li>{key(series)}{text(series.label)}</li>" for series in all_series)
     return f'<ul class="legend">{items}</ul>'

@@ -13,10 +13,12 @@ from evolvent.report.configuration import configuration_section
 from evolvent.report.confusion import confusion_section
 from evolvent.report.cost import cost_section
 from evolvent.report.curves import curves_section
+from evolvent.report.fractions import fractions_section
 from evolvent.report.layers import layers_section
 from evolvent.report.markup import text
 from evolvent.report.masks import iou_section, masks_section
 from evolvent.report.mistakes import mistakes_section
+from evolvent.report.noise import noise_section
 from evolvent.report.overview import header, page_title, summary_section
 from evolvent.report.receptive_field import field_of_view_section
 from evolvent.report.runs import list_series, read_runs
@@ -56,6 +58,8 @@ def report_html(folders: Sequence[Path]) -> str:
     sections = [
         summary_section(all_series, rows),
         curves_section(all_series),
+        noise_section(all_series),
+        fractions_section(all_series),
         masks_section(all_series),
         iou_section(all_series),
         confusion_section(all_series),
