@@ -107,7 +107,7 @@ def unit_family(
             ]
             body = _alternate(units, channels, pooled)
             if not pooled:
-                stem = plain_conv(in_channels, channels[0], stride=coarsen)
+                stem = plain_conv(in_channels, channels[0], 2 * coarsen + 1, stride=coarsen)
                 return ImageNetwork(
                     stem, body, PixelClassifier(channels[-1], num_classes, coarsen), in_channels=in_channels
                 )
