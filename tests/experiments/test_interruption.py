@@ -77,9 +77,10 @@ def test_killed_at_random_steps_and_resumed_the_weights_are_bitwise_those_of_an_
         assert one[column] == other[column], column
 
 
+@pytest.mark.parametrize("training", [{"epochs": 3}, {"epochs": 3, "refine_at": [1, 2]}], ids=["plain", "multilevel"])
 @pytest.mark.parametrize("epochs_done", [1, 2])
-def test_resuming_after_a_whole_epoch_gives_the_same_weights(tiny, tmp_path, monkeypatch, epochs_done):
-    run_grid(tiny(training={"epochs": 3}), tmp_path / "whole")
+def test_resuming_after_a_whole_epoch_gives_the_same_weights(tiny, tmp_path, monkeypatch, epochs_done, training):
+    run_grid(tiny(training=training), tmp_path / "whole")
 
     def stop(self, trainer, task):
         trainer.save_checkpoint(self.path)
@@ -89,8 +90,8 @@ def test_resuming_after_a_whole_epoch_gives_the_same_weights(tiny, tmp_path, mon
     with monkeypatch.context() as patch:
         patch.setattr(checkpoints.LastCheckpoint, "on_train_epoch_end", stop)
         with pytest.raises(RuntimeError, match="power cut"):
-            run_grid(tiny(training={"epochs": 3}), tmp_path / "cut")
-    run_grid(tiny(training={"epochs": 3}), tmp_path / "cut", resume=True)
+            run_grid(tiny(training=training), tmp_path / "cut")
+    run_grid(tiny(training=training), tmp_path / "cut", resume=True)
     expected, found = (load(tmp_path / name / "model").state_dict() for name in ("whole", "cut"))
     assert all(torch.equal(expected[key], found[key]) for key in expected)
 

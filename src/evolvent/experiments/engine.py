@@ -28,11 +28,12 @@ from evolvent.experiments.quiet import quiet_lightning
 from evolvent.experiments.recipe import Cell, DataConfig
 from evolvent.experiments.record import Cost, Result, read_record, write_config, write_evaluation, write_result
 from evolvent.experiments.spectrum_record import SpectrumRecord
-from evolvent.networks import create_model, list_models, model_entry
+from evolvent.networks import create_model, list_models, model_entry, refine
 from evolvent.networks import load as load_model
 from evolvent.tasks.class_weights import class_weights
 from evolvent.tasks.classification import Classification
 from evolvent.tasks.image_task import ImageTask
+from evolvent.tasks.multilevel import MultilevelSchedule, MultilevelTraining
 from evolvent.tasks.segmentation import Segmentation
 
 _SPLIT_SEED = 0  # splits stay the same over seeds, so that seeds differ in training alone
@@ -94,8 +95,10 @@ def build_model(cell: Cell, data: ImageData) -> nn.Module:
 
 
 def measure_cost(cell: Cell, data: ImageData) -> Cost:
-    """Parameters, multiply-adds and activation memory of the cell's network at its batch size."""
+    """Parameters, multiply-adds and activation memory of the cell's network, when refined, at its batch size."""
     model = build_model(cell, data)
+    for _ in cell.training.refine_at:
+        model = refine(model)
     probe = torch.zeros(2, *data.train.shape)
     return Cost(
         parameters=analysis.count_parameters(model),
@@ -123,6 +126,8 @@ def check_cell(cell: Cell, data: ImageData, resources: Resources) -> None:
         raise ConfigError(f"{data.name} is a set for {wanted}, got task.name {cell.task.name}; change either.")
     if cell.task.class_weights and not train.has_masks:
         raise ConfigError("task.class_weights is for segmentation; leave it out.")
+    if cell.training.refine_at and resources.world_size > 1:
+        raise ConfigError(f"training.refine_at needs one process, got {resources.world_size}; leave either out.")
     BatchLoader(train, cell.data.batch_size, world_size=resources.world_size)
 
 
@@ -134,13 +139,16 @@ def run_cell(cell: Cell, data: ImageData, folder: Path, cost: Cost, resources: R
     history = History(folder, stopwatch)
     checkpoint = LastCheckpoint(folder, cell.training.checkpoint_steps)
     spectra = SpectrumRecord(folder)
+    levels = MultilevelTraining(MultilevelSchedule(cell.training.level_epochs))
+    last = folder / LAST
+    if last.is_file():
+        levels.catch_up(task, AtomicCheckpointIO().load_checkpoint(last))
     with quiet_lightning():
-        trainer = _make_trainer(cell, resources, [stopwatch, history, spectra, checkpoint])
+        trainer = _make_trainer(cell, resources, [levels, stopwatch, history, spectra, checkpoint])
         if trainer.is_global_zero:
             write_config(folder / "config.yaml", cell)
             found = environment(cell.seed, resources.devices, resources.nodes)
             write_text(folder / "environment.json", json.dumps(found, indent=2) + "\n")
-        last = folder / LAST
         train, watched = _loaders(cell, splits, trainer)
         trainer.fit(task, train, watched, ckpt_path=last if last.is_file() else None, weights_only=True)
     return _conclude(cell, splits, folder, cost, trainer, history)

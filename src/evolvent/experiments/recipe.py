@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
+from itertools import pairwise
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationInfo, field_validator
@@ -81,6 +83,23 @@ class TrainingConfig(Config):
     checkpoint_steps: int | None = Field(
         default=None, ge=1, description="also checkpoint every so many steps, inside an epoch"
     )
+    refine_at: list[Annotated[int, Field(ge=1)]] = Field(
+        default=[],
+        description="multilevel training: epochs after which every evolution gets twice the steps of half the size",
+    )
+
+    @field_validator("refine_at")
+    @classmethod
+    def _rises_below_epochs(cls, marks: list[int], info: ValidationInfo) -> list[int]:
+        bounds = [*marks, info.data.get("epochs", math.inf)]
+        if any(before >= after for before, after in pairwise(bounds)):
+            raise ValueError(f"the network is refined after ever later epochs, before the last of {bounds[-1]}")
+        return marks
+
+    @property
+    def level_epochs(self) -> tuple[int, ...]:
+        """Epochs of each level of multilevel training; all on one level unless ``refine_at`` says otherwise."""
+        return tuple(after - before for before, after in pairwise([0, *self.refine_at, self.epochs]))
 
 
 class PublishedFigure(Config):

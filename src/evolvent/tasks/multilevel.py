@@ -141,7 +141,8 @@ class MultilevelTraining(pl.Callback):
 
     def catch_up(self, task: pl.LightningModule, checkpoint: Mapping[str, Any]) -> None:
         """Refine a new task's network as often as it had been when ``checkpoint`` was written."""
-        while self.level < checkpoint["callbacks"][self.state_key]["level"]:
+        reached = checkpoint["callbacks"].get(self.state_key, {"level": 0})
+        while self.level < reached["level"]:
             task.model = refine(task.model, self.interpolation)  # pyright: ignore[reportArgumentType]
             self.level += 1
 
