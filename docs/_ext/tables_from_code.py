@@ -139,8 +139,7 @@ class RecipeKeys(Table):
             if isinstance(nested, type) and issubclass(nested, BaseModel):
                 yield from self._rows(nested, f"{prefix}{name}.")
                 continue
-            limits = ", ".join(map(_limit, field.metadata))
-            value = f"{_type_name(field.annotation)}{f' ({limits})' if limits else ''}"
+            value = _type_name(field.annotation) + _limits(field)
             yield [f"{prefix}{name}", value, _default(field.get_default()), field.description or ""]
 
 
@@ -181,6 +180,8 @@ def _type_name(annotation: Any) -> str:
     origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
     if origin is typing.Literal:
         return " or ".join(f"`{value}`" for value in arguments)
+    if origin is typing.Annotated:
+        return _type_name(arguments[0]) + "".join(map(_limits, arguments[1:]))
     if origin is list or arguments[1:] == (...,):
         return f"list of {_type_name(arguments[0])}"
     if origin is dict:
@@ -194,6 +195,11 @@ def _type_name(annotation: Any) -> str:
     return {"str": "text", "int": "integer", "float": "number", "bool": "true or false", "NoneType": "null"}.get(
         annotation.__name__, annotation.__name__
     )
+
+
+def _limits(field: Any) -> str:
+    found = ", ".join(map(_limit, field.metadata))
+    return f" ({found})" if found else ""
 
 
 def _limit(constraint: Any) -> str:
