@@ -86,7 +86,7 @@ def test_tensor_is_split_into_the_pair():
 
 
 def test_odd_channels_cannot_be_split():
-    with pytest.raises(ShapeError, match="channels in halves, got 3"):
+    with pytest.raises(ShapeError, match=r"channels in halves, got 3 of them\. Take an even number"):
         Evolution(hamiltonians(1), Verlet())(torch.randn(1, 3, 4, 4))
 
 
@@ -94,6 +94,18 @@ def test_odd_channels_cannot_be_split():
 def test_verlet_refuses_dynamics_in_one_part(listed):
     with pytest.raises(ConfigError, match=r"Verlet\(\) acts on PartitionedDynamics, but Residual is none"):
         Evolution([Hamiltonian(2), Residual(2)] if listed else Residual(2), Verlet(), steps=None if listed else 1)
+
+
+@pytest.mark.parametrize("method", [Euler, "euler", None])
+def test_a_method_is_an_object(method):
+    with pytest.raises(ConfigError, match=r"needs a method such as Euler\(\) or Verlet\(\), with brackets, got "):
+        Evolution(Decay(), method, steps=1)
+
+
+@pytest.mark.parametrize("listed", [False, True])
+def test_other_modules_are_no_dynamics(listed):
+    with pytest.raises(ConfigError, match="needs dynamics, one or a list of them, got Linear"):
+        Evolution([nn.Linear(2, 2)] if listed else nn.Linear(2, 2), Euler(), steps=1)
 
 
 @pytest.mark.parametrize("steps", [None, -1, 2.5, "3"])

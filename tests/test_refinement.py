@@ -107,6 +107,12 @@ def test_methods_with_parameters_of_their_steps_are_refused():
         flow.refine()
 
 
+@pytest.mark.parametrize("options", [{"interpolation": "cubic"}, {"knots": "tripled"}])
+def test_unknown_kinds_of_refinement_are_refused(options):
+    with pytest.raises(ConfigError, match=r" or .*, got '(cubic|tripled)'"):
+        Evolution([Residual(2)], Euler()).refine(**options)
+
+
 def test_schedule_counts_epochs():
     plan = MultilevelSchedule((1, 2, 1))
     assert (plan.levels, plan.total) == (3, 4)

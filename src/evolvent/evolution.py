@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal
 
 import torch
@@ -51,6 +51,7 @@ class Evolution(nn.Module):
         gradient: GradientStrategy | str | None = None,
     ) -> None:
         super().__init__()
+        _check_kinds(dynamics, integrator)
         self.dynamics = dynamics if isinstance(dynamics, Dynamics) else nn.ModuleList(dynamics)
         self.integrator = integrator
         self.steps = _count_steps(self.dynamics, steps)
@@ -143,6 +144,8 @@ class Evolution(nn.Module):
         >>> Evolution([Residual(4), Residual(4)], Euler(), step_size=0.5).refine().steps
         4
         """
+        _check_choice("interpolation", interpolation, ("constant", "linear"))
+        _check_choice("knots", knots, ("kept", "doubled"))
         if isinstance(self.integrator, nn.Module) and any(True for _ in self.integrator.parameters()):
             raise ConfigError(f"{self.integrator} learns parameters of its own steps, which cannot be refined.")
         finer, steps = _refined(self.dynamics, interpolation, knots), 2 * self.steps
@@ -242,6 +245,25 @@ def _check_end(dynamics: nn.Module, end: float) -> None:
             f"the time-varying dynamics have knots up to T = {dynamics.end_time:g}, but steps * step_size = {end:g}. "
             "Make both the same."
         )
+
+
+def _check_choice(name: str, given: str, known: tuple[str, ...]) -> None:
+    if given not in known:
+        raise ConfigError(f"{name} is {' or '.join(map(repr, known))}, got {given!r}.")
+
+
+def _check_kinds(dynamics: Any, integrator: Any) -> None:
+    if not isinstance(integrator, Integrator):
+        raise ConfigError(
+            f"an evolution needs a method such as Euler() or Verlet(), with brackets, got {integrator!r}."
+        )
+    members = [dynamics] if isinstance(dynamics, Dynamics) or not isinstance(dynamics, Iterable) else dynamics
+    for f in members:
+        if not isinstance(f, Dynamics):
+            raise ConfigError(
+                f"an evolution needs dynamics, one or a list of them, got {type(f).__name__}. Derive its class from "
+                "evolvent.dynamics.Dynamics."
+            )
 
 
 def _check_fit(dynamics: nn.Module, integrator: Integrator[Any]) -> None:

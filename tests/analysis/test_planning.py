@@ -83,6 +83,12 @@ def test_model_without_evolutions():
         ev.plan(nn.Linear(2, 2), (4, 2))
 
 
+@pytest.mark.parametrize("shape", [32, (32,), (0, 3, 16, 16), "32"])
+def test_shape_is_that_of_a_batch(shape):
+    with pytest.raises(ConfigError, match="input_shape is that of a batch, such as"):
+        ev.plan(deep(), shape)
+
+
 def test_bytes_in_words():
     assert read_bytes("500 MB") == 500_000_000
     assert read_bytes("2gib") == 2 * 2**30

@@ -287,7 +287,7 @@ def test_bad_options_are_refused(text):
 @pytest.mark.parametrize(
     "make",
     [lambda: Checkpoint(0), lambda: Checkpoint("log"), lambda: Checkpoint(2, stored=2), lambda: Checkpoint(stored=0),
-     lambda: Reversible(0)],
+     lambda: Checkpoint(2.5), lambda: Reversible(0), lambda: Reversible("10")],
 )  # fmt: skip
 def test_bad_arguments_are_refused(make):
     with pytest.raises(ConfigError, match="got"):

@@ -92,6 +92,8 @@ def test_unknown_option_is_answered_with_the_nearest():
         ("hamiltonian", {"image_size": -4}, "image_size"),
         ("hamiltonian", {"head_pool": 0}, "head_pool"),
         ("hamiltonian", {"bias": "perhaps"}, "bias"),
+        ("hyperbolic_wavelet", {"image_size": 30}, "multiples of 4"),
+        ("odenet", {"augment": -1}, "augment"),
     ],
 )
 def test_wrong_option_is_one_line_that_names_it(name, options, key):

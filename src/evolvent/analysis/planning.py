@@ -101,7 +101,7 @@ def plan(
     True
     """
     allowed = read_bytes(memory)
-    batch, *shape = input_shape
+    batch, *shape = _batch_shape(input_shape)
     x = torch.randn(_PROBE, *shape, generator=torch.Generator().manual_seed(0)).to(next(model.parameters()))
     with torch.random.fork_rng(devices=[]):
         twin = copy.deepcopy(model).train()
@@ -116,6 +116,13 @@ def plan(
             f"{in_words(least.memory)}, by {least.strategy.text!r}. Allow more memory or take smaller batches."
         )
     return Plan(batch, allowed, tuple(costs), fitting[0])
+
+
+def _batch_shape(given: Any) -> list[int]:
+    numbers = list(given) if isinstance(given, Sequence) else []
+    if len(numbers) < 2 or not all(isinstance(n, int) and n >= 1 for n in numbers):
+        raise ConfigError(f"input_shape is that of a batch, such as (32, 3, 32, 32), got {given!r}.")
+    return numbers
 
 
 def read_bytes(text: str | int) -> int:

@@ -51,7 +51,10 @@ class PartitionedDynamics(Dynamics):
 
     def enter(self, features: Tensor) -> State:
         if features.shape[1] % 2:
-            raise ShapeError(f"partitioned dynamics split the channels in halves, got {features.shape[1]} of them.")
+            raise ShapeError(
+                f"partitioned dynamics split the channels in halves, got {features.shape[1]} of them. Take an even "
+                "number, or give the two parts as a pair."
+            )
         y, z = features.chunk(2, dim=1)
         return y, z
 

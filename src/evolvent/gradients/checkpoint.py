@@ -44,8 +44,8 @@ class Checkpoint(GradientStrategy):
         if isinstance(every, str) and every != "sqrt":
             raise ConfigError(f"checkpoint stores every so many-th state or 'sqrt', got {every!r}.")
         for name, number in (("every", every), ("stored", stored)):
-            if isinstance(number, int) and number < 1:
-                raise ConfigError(f"checkpoint: {name} must be at least 1, got {number}.")
+            if number not in (None, "sqrt") and not (isinstance(number, int) and number >= 1):
+                raise ConfigError(f"checkpoint: {name} must be a whole number of at least 1, got {number!r}.")
         self.every = "sqrt" if every is None and stored is None else every
         self.stored = stored
 

@@ -36,8 +36,8 @@ class Reversible(GradientStrategy):
     name = "reversible"
 
     def __init__(self, anchor_every: int | None = None, *, check: bool = False) -> None:
-        if anchor_every is not None and anchor_every < 1:
-            raise ConfigError(f"anchor_every must be at least 1, got {anchor_every}.")
+        if anchor_every is not None and not (isinstance(anchor_every, int) and anchor_every >= 1):
+            raise ConfigError(f"anchor_every must be a whole number of at least 1, got {anchor_every!r}.")
         self.anchor_every = anchor_every
         self.check = check
         self._errors: list[float] = []

@@ -17,7 +17,7 @@ class LinearMultistep(nn.Module, Integrator[Dynamics]):
 
     .. math:: u_{j+1} = (1 - k_j)\, u_j + k_j\, u_{j-1} + h F(t_j, u_j)
 
-    The step of LM-ResNet, Lu, Zhong, Li, Dong 2017. Its state is :math:`(u_j, u_{j-1})` with :math:`u_{-1} = u_0`, so
+    The step of LM-ResNet, Lu, Zhong, Li, Dong 2018. Its state is :math:`(u_j, u_{j-1})` with :math:`u_{-1} = u_0`, so
     that :math:`k_0` has no effect. At :math:`k = 0`, where it starts, it is Euler's method; the claims hold there.
     Elsewhere it solves :math:`(1 + k)\, u' + (1 - k) \tfrac h2 u'' = F` to second order.
 

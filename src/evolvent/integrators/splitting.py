@@ -65,8 +65,9 @@ class Strang(_Splitting):
         S_h = (I + \tfrac h2 L)^{-1} (I - \tfrac h2 L)
 
     with :math:`S` the Crank-Nicolson method for :math:`u' = -L u`, :math:`L` that of the middle of the step, and
-    :math:`\Phi^f` a step of a method of second order for :math:`u' = f(t, u)`. Strang 1968. No :math:`h` is too large for :math:`L`, but the stiffest modes decay slowly
-    and with changing sign; where that shows, use :class:`~evolvent.integrators.ImexEuler`.
+    :math:`\Phi^f` a step of a method of second order for :math:`u' = f(t, u)`. Strang 1968. No :math:`h` is too large
+    for :math:`L`, but the stiffest modes decay slowly and with changing sign; where that shows, use
+    :class:`~evolvent.integrators.ImexEuler`.
 
     Args:
         mild: one-step method for the mild part; :class:`~evolvent.integrators.Heun` unless given.

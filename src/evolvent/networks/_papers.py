@@ -112,6 +112,14 @@ for _paper in (
         2020,
     ),
     Paper(
+        "eliasof2023",
+        "article",
+        "{MGIC}: Multigrid-in-Channels Neural Network Architectures",
+        ("Eliasof, Moshe", "Ephrath, Jonathan", "Ruthotto, Lars", "Treister, Eran"),
+        ("journal", "SIAM Journal on Scientific Computing"),
+        2023,
+    ),
+    Paper(
         "lu2018",
         "inproceedings",
         "Beyond Finite Layer Neural Networks: Bridging Deep Architectures and Numerical Differential Equations",

@@ -22,7 +22,7 @@ class ModelEntry:
         options: what this name fixes of them.
         family: the name of the family.
         papers: keys into the table of papers.
-        recipe: a recipe that trains it.
+        recipe: a recipe that trains it, or the nearest of its kin.
     """
 
     name: str

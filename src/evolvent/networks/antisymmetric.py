@@ -12,7 +12,7 @@ from evolvent.networks._units import Unit, unit_family
 def antisymmetric(unit: Unit, *, damping: float = 0.1) -> Evolution:
     r"""Antisymmetric network: the linear part turns features and barely lets them grow or shrink.
 
-    .. math:: u_{j+1} = u_j + h\, \sigma\bigl((K_j - K_j^\top - \gamma I) u_j + b_j\bigr)
+    .. math:: u_{j+1} = u_j + h\, \sigma\bigl(\mathcal N((K_j - K_j^\top - \gamma I)\, u_j) + b_j\bigr)
 
     Haber and Ruthotto 2017. The eigenvalues of :math:`K - K^\top` are imaginary; damping moves them to the left, into
     the stability region of Euler's method.

@@ -23,9 +23,9 @@ from evolvent.operators import HaarTransform
 def hyperbolic(unit: Unit) -> Evolution:
     r"""Hyperbolic network: features swing like a membrane, by leapfrog steps that can be undone.
 
-    .. math:: u_{j+1} = 2 u_j - u_{j-1} - h^2 K_j^\top \sigma(\mathcal N(K_j u_j + b_j))
+    .. math:: u_{j+1} = 2 u_j - u_{j-1} - h^2 K_j^\top \sigma(\mathcal N(K_j u_j) + b_j)
 
-    Ruthotto and Haber 2020, a network from the wave equation :math:`u'' = -K^\top \sigma(\mathcal N(K u + b))`.
+    Ruthotto and Haber 2020, a network from the wave equation :math:`u'' = -K^\top \sigma(\mathcal N(K u) + b)`.
     """
     return _swing(unit)
 
@@ -63,7 +63,7 @@ def hyperbolic_wavelet(
 ) -> ImageNetwork:
     r"""Fully hyperbolic network: leapfrog units joined by Haar wavelets, reversible from end to end.
 
-    .. math:: u_{j+1} = 2 u_j - u_{j-1} - h^2 K_j^\top \sigma(\mathcal N(K_j u_j + b_j)), \qquad
+    .. math:: u_{j+1} = 2 u_j - u_{j-1} - h^2 K_j^\top \sigma(\mathcal N(K_j u_j) + b_j), \qquad
               (u, v) \leftarrow (W u, W v) \text{ between units}
 
     Lensink, Haber, Peters 2019. The orthogonal Haar transform :math:`W` halves the resolution and takes four times as
@@ -90,7 +90,10 @@ def hyperbolic_wavelet(
     size = (image_size, image_size) if isinstance(image_size, int) else image_size
     coarsest = 2 ** (len(counts) - 1)
     if size[0] % coarsest or size[1] % coarsest:
-        raise ConfigError(f"{len(counts)} units halve the image {len(counts) - 1} times; {size} is not divisible.")
+        raise ConfigError(
+            f"{len(counts)} units halve the image {len(counts) - 1} times, so its height and width must be multiples "
+            f"of {coarsest}, got {size}. Pad or crop the images, or take fewer units by `blocks`."
+        )
     body: list[nn.Module] = [_AtRest()]
     for level, count in enumerate(counts):
         if level:

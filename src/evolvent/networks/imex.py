@@ -12,7 +12,8 @@ from evolvent.networks._units import Unit, unit_family
 def imex(unit: Unit) -> Evolution:
     r"""IMEX network: explicit reaction, implicit diffusion, so that every layer sees the whole image.
 
-    .. math:: (I + h L_j)\, u_{j+1} = u_j + h\, f_j(u_j)
+    .. math:: (I + h L_j)\, u_{j+1} = u_j + h\, f_j(u_j), \qquad
+              f_j(u) = -K_j^\top \sigma(\mathcal N(K_j u) + b_j)
 
     Haber, Lensink, Treister, Ruthotto 2019. :math:`L_j = D_j^\top D_j` is a depthwise convolution with periodic
     boundary; the system is solved by FFT in :math:`O(N \log N)`.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from evolvent._core.errors import ConfigError
 from evolvent._core.state import State
 from evolvent.dynamics import Dynamics
 from evolvent.evolution import Evolution
@@ -133,6 +134,8 @@ def _skeleton(
     steps: int,
 ) -> ImageNetwork:
     check_positive(num_classes=num_classes, in_channels=in_channels, width=width, groups=groups)
+    if augment < 0:
+        raise ConfigError(f"augment is a number of channels to append, at least 0, got {augment}.")
     total = width + augment
     shrinking = [nn.Conv2d(in_channels, width, 3)]
     for _ in range(2):

@@ -12,7 +12,7 @@ from evolvent.networks._units import Unit, unit_family
 def parabolic(unit: Unit) -> Evolution:
     r"""Parabolic network: features diffuse, so that small changes of the image die out.
 
-    .. math:: u_{j+1} = u_j - h K_j^\top \sigma(\mathcal N(K_j u_j + b_j))
+    .. math:: u_{j+1} = u_j - h K_j^\top \sigma(\mathcal N(K_j u_j) + b_j)
 
     Ruthotto and Haber 2020, a network from the heat equation. Without normalisation a small enough step contracts:
     :math:`|u(T) - v(T)| \le |u(0) - v(0)|`.
