@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import re
 from collections.abc import Callable
+from html.parser import HTMLParser
 from pathlib import Path
 
 import numpy as np
@@ -52,9 +55,18 @@ def metrics(rng: np.random.Generator, epochs: int = EPOCHS, speed: float = 0.5) 
     rows = []
     for epoch in range(1, epochs + 1):
         loss = 2.3 * np.exp(-speed * epoch) + 0.02 + 0.08 * rng.random()
-        row = {"epoch": epoch, "step": 45 * epoch, "lr": 0.1 if epoch < 6 else 0.01, "train_loss": loss,
-               "train_accuracy": 1 - 0.4 * loss, "test_loss": 1.3 * loss + 0.05, "test_accuracy": 1 - 0.45 * loss,
-               "images_per_second": 900.0, "seconds": 5.0 * epoch, "colour_of_the_sky": 3.0}
+        row = {
+            "epoch": epoch,
+            "step": 45 * epoch,
+            "lr": 0.1 if epoch < 6 else 0.01,
+            "train_loss": loss,
+            "train_accuracy": 1 - 0.4 * loss,
+            "test_loss": 1.3 * loss + 0.05,
+            "test_accuracy": 1 - 0.45 * loss,
+            "images_per_second": 900.0,
+            "seconds": 5.0 * epoch,
+            "colour_of_the_sky": 3.0,
+        }
         rows.append(row if epoch % 2 else row | {"val_loss": 1.2 * loss, "val_accuracy": 1 - 0.42 * loss})
     return rows
 
@@ -62,7 +74,7 @@ def metrics(rng: np.random.Generator, epochs: int = EPOCHS, speed: float = 0.5) 
 def picture(rng: np.random.Generator, channels: int, size: int) -> np.ndarray:
     y, x = np.mgrid[:size, :size] / size - 0.5
     centre, width = rng.uniform(-0.2, 0.2, (2, channels, 1, 1)), rng.uniform(0.02, 0.08)
-    return (255 * np.exp(-((x - centre[0]) ** 2 + (y - centre[1]) ** 2 - 0.05) ** 2 / width**2)).astype(np.uint8)
+    return (255 * np.exp(-(((x - centre[0]) ** 2 + (y - centre[1]) ** 2 - 0.05) ** 2) / width**2)).astype(np.uint8)
 
 
 def features(rng: np.random.Generator, times: int, size: int) -> np.ndarray:
@@ -94,8 +106,14 @@ def evaluation(
 
 def result(rng: np.random.Generator, cell: Cell, classes: list[str]) -> Result:
     residual = cell.variant == "resnet"
-    cost = Cost(41332 if residual else 41098, 158_500_000, 4_200_000 if residual else 12_900_000,
-                cell.data.batch_size, cell.training.gradient, "cpu")
+    cost = Cost(
+        41332 if residual else 41098,
+        158_500_000,
+        4_200_000 if residual else 12_900_000,
+        cell.data.batch_size,
+        cell.training.gradient,
+        "cpu",
+    )
     accuracy = (0.972 if residual else 0.978) + float(rng.normal(0, 0.003))
     top5 = 0.998 if len(classes) > 5 else None
     per_class = [accuracy] * len(classes)
@@ -121,8 +139,14 @@ WriteGrid = Callable[..., Path]
 def write_grid(tmp_path: Path) -> WriteGrid:
     """Write a grid's folder; ``unfinished`` and ``absent`` name cells by their label."""
 
-    def write(source: Recipe, identity: str = "a1b2c3d4", classes: list[str] = DIGITS,
-              unfinished: tuple[str, ...] = (), absent: tuple[str, ...] = (), **pictures) -> Path:
+    def write(
+        source: Recipe,
+        identity: str = "a1b2c3d4",
+        classes: list[str] = DIGITS,
+        unfinished: tuple[str, ...] = (),
+        absent: tuple[str, ...] = (),
+        **pictures,
+    ) -> Path:
         folder = tmp_path / source.name / identity
         write_config(folder / "recipe.yaml", source)
         for cell in source.cells():
@@ -138,8 +162,9 @@ def write_grid(tmp_path: Path) -> WriteGrid:
 def write_single(tmp_path: Path) -> WriteGrid:
     """Write the folder of a single run, without recipe.yaml unless asked for."""
 
-    def write(source: Recipe, identity: str = "single01", classes: list[str] = DIGITS, *,
-              with_recipe: bool = False, **options) -> Path:
+    def write(
+        source: Recipe, identity: str = "single01", classes: list[str] = DIGITS, *, with_recipe: bool = False, **options
+    ) -> Path:
         folder = tmp_path / source.name / identity
         if with_recipe:
             write_config(folder / "recipe.yaml", source)
@@ -175,7 +200,77 @@ def hostile(write_grid: WriteGrid) -> Path:
         papers=[nasty],
         variants={nasty: {"model": {"options": {nasty: nasty}}}, "b": {}},
         seeds=[0],
-        published=[{"variant": nasty, "value": 50.0, "source": nasty, "metric": nasty},
-                   {"variant": nasty + "2", "value": 50.0, "source": nasty}],
+        published=[
+            {"variant": nasty, "value": 50.0, "source": nasty, "metric": nasty},
+            {"variant": nasty + "2", "value": 50.0, "source": nasty},
+        ],
     )
     return write_grid(source, classes=[nasty, "</table><b>"], channels=3, size=32)
+
+
+_VOID = {"meta", "img", "br"}
+
+
+class PageReader(HTMLParser):
+    """Collects what a browser would see and refuses unbalanced tags."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.open: list[str] = []
+        self.tags: list[tuple[str, dict]] = []
+        self.words: list[str] = []
+        self.feed(page)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+        if tag not in _VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag):
+        assert self.open, f"</{tag}> closes nothing"
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.words.append(data)
+
+    @property
+    def text(self) -> str:
+        return " ".join(" ".join(self.words).replace("\N{NO-BREAK SPACE}", " ").split())
+
+    def values(self, name: str) -> list[str]:
+        return [attrs[name] for _, attrs in self.tags if name in attrs]
+
+
+def checked(page: str) -> PageReader:
+    """What holds for every report."""
+    reader = PageReader(page)
+    ids = reader.values("id")
+    assert len(ids) == len(set(ids))
+    references = reader.values("href") + reader.values("xlink:href")
+    assert all(reference.removeprefix("#") in ids for reference in references)
+    assert all(source.startswith("data:image/png;base64,") for source in reader.values("src"))
+    assert all(target in ids for target in re.findall(r"url\(#?([^)]*)\)", page))
+    assert "http:" not in page
+    assert "https:" not in page
+    assert "script" not in {tag for tag, _ in reader.tags}
+    assert all(attrs.get("alt") for tag, attrs in reader.tags if tag == "img")
+    assert all(attrs.get("aria-label") for tag, attrs in reader.tags if tag == "svg")
+    assert all(attrs.get("scope") for tag, attrs in reader.tags if tag == "th")
+    levels = [int(tag[1]) for tag, _ in reader.tags if re.fullmatch("h[1-6]", tag)]
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert all(after <= before + 1 for before, after in itertools.pairwise(levels))
+    assert not re.search(r"#0101\w\w|#01020[34]", page), "a sentinel colour is left"
+    assert "Content-Security-Policy" in page
+    return reader
+
+
+@pytest.fixture
+def check() -> Callable[[str], PageReader]:
+    """Read a report and check what holds for every one."""
+    return checked

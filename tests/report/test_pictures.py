@@ -121,8 +121,10 @@ def test_perfect_network_of_many_classes(write_single, make_recipe, make_evaluat
     names = [str(k) for k in range(21)]
     folder = write_single(make_recipe(), classes=names)
     perfect = make_evaluation(np.random.default_rng(0), 21, wrong=1)
-    none = {name: getattr(perfect, name)[:0] for name in
-            ("wrong_images", "wrong_labels", "wrong_predictions", "wrong_confidences")}
+    none = {
+        name: getattr(perfect, name)[:0]
+        for name in ("wrong_images", "wrong_labels", "wrong_predictions", "wrong_confidences")
+    }
     bare = dataclasses.replace(perfect, confusion=np.eye(21, dtype=int), features=[], feature_norms=[], **none)
     write_evaluation(folder / "evaluation.npz", bare)
     page = report_html([folder])

@@ -52,9 +52,7 @@ def _picture(series: Series, number: int, parts: list[dict[str, Any]]) -> str:
 def _table(found: list[tuple[Series, list[dict[str, Any]]]]) -> str:
     head = ["Variant", "Evolution", "Feature pixel", "Radius", "Area", "Box", "Pixels seen", "Share of the image"]
     rows = [
-        _cells(series, number, parts)
-        for series, seeds in found
-        for number, parts in enumerate(_by_evolution(seeds), 1)
+        _cells(series, number, parts) for series, seeds in found for number, parts in enumerate(_by_evolution(seeds), 1)
     ]
     return "<h3>Figures</h3>" + table("Fields of view", head, rows)
 
