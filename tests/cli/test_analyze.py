@@ -12,7 +12,8 @@ from evolvent import cli
 from evolvent.report import report_html
 
 VARIANTS = (
-    "variants={hamiltonian: {model: {name: hamiltonian, options: {channels: [4, 8], blocks: 3}}}, "
+    "variants={hamiltonian: {training: {gradient: reversible}, "
+    "model: {name: hamiltonian, options: {channels: [4, 8], blocks: 3}}}, "
     "resnet: {model: {name: resnet, options: {channels: [4], blocks: 2}}}, "
     "stiff: {model: {name: parabolic, options: {channels: [4], blocks: 2, step_size: 20.0}}}}"
 )
@@ -77,6 +78,8 @@ def test_cost_per_layer_adds_up_and_is_drawn(run):
     result = json.loads((run / "cells" / CELLS[0] / "result.json").read_text())
     assert table["total"]["parameters"] == result["cost"]["parameters"]
     assert table["total"]["multiply_adds"] == result["cost"]["multiply_adds"]
+    per_image = result["cost"]["activation_bytes"] / result["cost"]["batch_size"]  # by the strategy of the training
+    assert table["total"]["activation_bytes"] == pytest.approx(3 * per_image)
     body = section((run / "report.html").read_text(), "layers")
     assert "Cost per layer" in body
     assert body.count("<svg") == 3

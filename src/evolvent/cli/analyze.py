@@ -36,7 +36,7 @@ def analyze(
     if not folders:
         raise ConfigError(f"no training in {run} is finished. Go on with `evolvent run ... --resume`, then analyze.")
     for folder in folders:
-        label, model, pixels = _trained(folder, data, images)
+        label, model, pixels = _trained(folder, data, images, as_trained=what == "cost")
         with working(f"measuring {label}"):
             found = _measure(what, model, pixels)
         _show(what, label, found)
@@ -48,10 +48,11 @@ def analyze(
         console.print(f"report: {report}", soft_wrap=True)
 
 
-def _trained(folder: Path, data: Path | None, count: int) -> tuple[str, nn.Module, Tensor]:
-    """The cell's label, its saved network, and the first test images as the network sees them."""
+def _trained(folder: Path, data: Path | None, count: int, as_trained: bool) -> tuple[str, nn.Module, Tensor]:
+    """The cell's label, its saved network, perhaps with its gradient strategy, and test images as it sees them."""
     import torch
 
+    from evolvent import set_gradient
     from evolvent.data import Preprocess
     from evolvent.experiments.engine import load_data
     from evolvent.experiments.record import read_record
@@ -59,8 +60,10 @@ def _trained(folder: Path, data: Path | None, count: int) -> tuple[str, nn.Modul
 
     cell = read_record(folder).cell
     images = load_data(cell.data, data).test.images[:count]
+    model = load(folder / "model")
+    set_gradient(model, cell.training.gradient if as_trained else "backprop")
     with torch.no_grad():
-        return cell.label, load(folder / "model"), Preprocess.load(folder / "model")(images)
+        return cell.label, model, Preprocess.load(folder / "model")(images)
 
 
 def _measure(what: str, model: nn.Module, pixels: Tensor) -> Any:
