@@ -171,15 +171,17 @@ def evolutions(module: nn.Module) -> Iterator[tuple[str, Evolution]]:
 def set_gradient(module: nn.Module, strategy: str | GradientStrategy) -> None:
     """Let every evolution inside ``module`` have its gradients by ``strategy``, a strategy or its text.
 
+    From a text each evolution gets a strategy of its own, with its own records, such as residuals of parallel solves.
+
     Raises:
         ConfigError: if the strategy cannot serve the method of one of them; then none is changed.
     """
-    chosen = make_strategy(strategy) if isinstance(strategy, str) else strategy
     found = [evolution for _, evolution in evolutions(module)]
-    for evolution in found:
-        chosen.check_method(evolution.integrator)
-    for evolution in found:
-        evolution.gradient = chosen
+    chosen = [make_strategy(strategy) if isinstance(strategy, str) else strategy for _ in found]
+    for evolution, own in zip(found, chosen, strict=True):
+        own.check_method(evolution.integrator)
+    for evolution, own in zip(found, chosen, strict=True):
+        evolution.gradient = own
 
 
 def refine_evolutions(

@@ -313,3 +313,11 @@ def test_a_method_changed_later_is_refused_in_use():
     flow.integrator = Euler()
     with pytest.raises(ConfigError, match="cannot be undone"):
         flow(torch.randn(1, 4, 3, 3))
+
+
+def test_a_text_makes_a_strategy_for_each_evolution():
+    net = nn.Sequential(*[Evolution(Residual(2), Euler(), step_size=0.1, steps=4) for _ in range(2)])
+    set_gradient(net, "layer_parallel:2")
+    assert net[0].gradient is not net[1].gradient
+    net(torch.randn(1, 2, 3, 3)).sum().backward()
+    assert net[0].gradient.forward_residuals != net[1].gradient.forward_residuals
