@@ -113,7 +113,7 @@ def test_images_are_reduced_before_all_else(made_up, tmp_path):
     ("changes", "message"),
     [
         ({"task": {"name": "classification", "class_weights": None}}, "is a set for segmentation, got task.name class"),
-        ({"model": {"name": "resnet", "options": {}}}, "resnet gives no class per pixel; networks that do are .*hamil"),
+        ({"model": {"name": "odenet", "options": {}}}, "odenet gives no class per pixel; networks that do are .*hamil"),
         ({"data": {"validation": 0.2}}, "has validation images of its own; leave data.validation at 0"),
     ],
 )

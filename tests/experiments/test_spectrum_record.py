@@ -8,7 +8,7 @@ from evolvent import load
 from evolvent.analysis import nonlocal_spectra, weight_spectrum
 from evolvent.experiments import checkpoints
 from evolvent.experiments.grid import run_grid
-from evolvent.experiments.spectrum_record import SPECTRA, SpectrumHistory, read_spectra, write_spectra
+from evolvent.experiments.spectrum_history import SPECTRA, SpectrumHistory, read_spectra, write_spectra
 
 MODEL = {"name": "nonlocal_hamiltonian", "options": {"channels": [4, 6], "blocks": 1, "step_size": 0.2}}
 

@@ -7,7 +7,7 @@ import torch
 
 from evolvent.analysis import map_spectra, weight_spectrum
 from evolvent.cli.analyze import plain
-from evolvent.experiments.spectrum_record import SPECTRA, SpectrumHistory, write_spectra
+from evolvent.experiments.spectrum_history import SPECTRA, SpectrumHistory, write_spectra
 from evolvent.networks import create_model
 from evolvent.report.analyses import analysis_path
 from evolvent.report.runs import list_series, read_runs

@@ -1,40 +1,13 @@
-"""Spectra of the nonlocal maps after each epoch, kept in the run folder as training goes."""
+"""Records the spectra of the nonlocal maps after each epoch, as training goes."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import lightning.pytorch as pl
-import numpy as np
 
-from evolvent._core.files import atomic_path
-from evolvent.analysis.weight_spectrum import WeightSpectrum, nonlocal_maps, nonlocal_spectra
-
-SPECTRA = "spectra.npz"
-
-Place = tuple[int, int]  # numbers of the nonlocal block and of the stage, from 1
-
-
-@dataclass(frozen=True)
-class SpectrumHistory:
-    """Eigenvalues of the maps over training; epoch 0 is the start."""
-
-    epochs: list[int] = field(default_factory=list)
-    real_parts: dict[Place, list[np.ndarray]] = field(default_factory=dict)  # one (C,) for each epoch, ascending
-    symmetric: dict[Place, list[np.ndarray]] = field(default_factory=dict)
-
-    def until(self, epoch: int) -> SpectrumHistory:
-        """What was recorded up to an epoch."""
-        count = sum(one <= epoch for one in self.epochs)
-        cut = [{place: rows[:count] for place, rows in part.items()} for part in (self.real_parts, self.symmetric)]
-        return SpectrumHistory(self.epochs[:count], *cut)
-
-    def add(self, epoch: int, found: dict[Place, WeightSpectrum]) -> None:
-        self.epochs.append(epoch)
-        for place, spectrum in found.items():
-            self.real_parts.setdefault(place, []).append(spectrum.real_parts.float().numpy())
-            self.symmetric.setdefault(place, []).append(spectrum.symmetric.float().numpy())
+from evolvent.analysis.weight_spectrum import nonlocal_maps, nonlocal_spectra
+from evolvent.experiments.spectrum_history import SPECTRA, SpectrumHistory, read_spectra, write_spectra
 
 
 class SpectrumRecord(pl.Callback):
@@ -61,25 +34,3 @@ class SpectrumRecord(pl.Callback):
         if trainer.is_global_zero and nonlocal_maps(task):
             self.history.add(epoch, nonlocal_spectra(task))
             write_spectra(self.path, self.history)
-
-
-def write_spectra(path: Path, history: SpectrumHistory) -> None:
-    arrays = {"epochs": np.array(history.epochs)}
-    for name in ("real_parts", "symmetric"):
-        arrays |= {f"{name}.{b}.{k}": np.stack(rows) for (b, k), rows in getattr(history, name).items()}
-    with atomic_path(path) as draft, draft.open("wb") as file:
-        np.savez_compressed(file, allow_pickle=False, **arrays)
-
-
-def read_spectra(path: Path) -> SpectrumHistory | None:
-    """What training recorded; None if there is no record."""
-    if not path.is_file():
-        return None
-    history = SpectrumHistory()
-    with np.load(path, allow_pickle=False) as arrays:
-        history.epochs.extend(arrays["epochs"].tolist())
-        for key in arrays.files:
-            name, *place = key.split(".")
-            if place:
-                getattr(history, name)[int(place[0]), int(place[1])] = list(arrays[key])
-    return history

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from evolvent.experiments.spectrum_record import SPECTRA, Place, SpectrumHistory, read_spectra
+from evolvent.experiments.spectrum_history import SPECTRA, Place, SpectrumHistory, read_spectra
 from evolvent.report.analyses import analysed
 from evolvent.report.axes import plain_axes, plain_number, whole_numbers
 from evolvent.report.curves import new_plot
