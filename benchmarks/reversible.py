@@ -2,9 +2,9 @@
 
 Variants run interleaved in one process; ratios are medians over rounds of the ratio to plain in the same round. Peak
 memory is that of the process (resident set, above what was there before the pass, with what the warm-up left given
-back), in a process of its own for each variant; it holds the weights' gradients, whose size is told apart, since they
-grow with the depth whatever the strategy does. Gradient errors are relative to float64. For whole deep networks the
-memory of a training step (pass and momentum update) is measured in the same way. Results are stored as
+back), the median of three processes for each variant. It holds the weights' gradients, whose size is told apart, since
+they grow with the depth whatever the strategy does. Gradient errors are relative to float64. For whole deep networks
+the memory of a training step (pass and momentum update) is measured in the same way. Results are stored as
 ``results/reversible.json``.
 
 RevTorch is left out where it is not installed; see ``requirements.txt``.
@@ -48,7 +48,7 @@ ASKED = (
     "that at m = 6; "
     f"a training step of {' and '.join(DEEP)} in under 400 MiB above the weights"
 )
-SMALL_PIECES_GO_BACK = {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "65536", "OMP_NUM_THREADS": "1"}
+SMALL_PIECES_GO_BACK = {"MALLOC_MMAP_THRESHOLD_": "4096", "MALLOC_TRIM_THRESHOLD_": "4096", "OMP_NUM_THREADS": "1"}
 
 
 class Scaled(nn.Module):
@@ -163,11 +163,11 @@ def peak_of_step(network: str, strategy: str) -> float:
 
 
 def peak_apart(measure: Callable[[str, str], float], *arguments: str) -> float:
+    """The median of three processes."""
     command = [sys.executable, __file__, measure.__name__, *arguments]
-    done = subprocess.run(
-        command, env={**os.environ, **SMALL_PIECES_GO_BACK}, capture_output=True, text=True, check=True
-    )
-    return json.loads(done.stdout)
+    env = {**os.environ, **SMALL_PIECES_GO_BACK}
+    runs = [subprocess.run(command, env=env, capture_output=True, text=True, check=True) for _ in range(3)]
+    return statistics.median(json.loads(done.stdout) for done in runs)
 
 
 def weights_mib(model: nn.Module) -> float:
