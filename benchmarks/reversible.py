@@ -44,8 +44,8 @@ STRATEGIES = {
 VARIANTS = [*STRATEGIES, *(["RevTorch"] if find_spec("revtorch") else [])]
 DEEP = ("hyperbolic_wavelet", "hamiltonian1202")
 ASKED = (
-    "reversible at most 1.35 x plain at m = 6 and m = 60; memory beside the weights' gradients at m = 60 at most 1.2 x "
-    "that at m = 6; "
+    "reversible at most 1.35 x plain at m = 6 and m = 60; peak memory at m = 60 at most 1.2 x that at m = 6, which the "
+    "weights' gradients alone exceed; "
     f"a training step of {' and '.join(DEEP)} in under 400 MiB above the weights"
 )
 SMALL_PIECES_GO_BACK = {"MALLOC_MMAP_THRESHOLD_": "4096", "MALLOC_TRIM_THRESHOLD_": "4096", "OMP_NUM_THREADS": "1"}
