@@ -230,7 +230,7 @@ def _count_steps(dynamics: nn.Module, steps: int | None) -> int:
         if steps not in (None, len(dynamics)):
             raise ConfigError(f"a list of {len(dynamics)} dynamics makes {len(dynamics)} steps, but steps={steps}.")
         return len(dynamics)
-    if not isinstance(steps, int) or steps < 0:
+    if not isinstance(steps, int) or isinstance(steps, bool) or steps < 0:
         raise ConfigError(f"dynamics that are constant in time need a whole number of steps >= 0, got {steps!r}.")
     return steps
 

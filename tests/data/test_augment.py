@@ -8,7 +8,7 @@ from scipy.stats import chisquare
 
 from evolvent._core import randomness
 from evolvent._core.errors import ModelFileError
-from evolvent.data import Preprocess, per_pixel_mean, random_crop, random_flip
+from evolvent.data import Preprocess, per_pixel_mean, random_crop, random_exposure, random_flip
 
 shapes = st.tuples(st.integers(1, 6), st.integers(1, 3), st.integers(1, 9), st.integers(1, 9))
 
@@ -48,8 +48,37 @@ def test_flip_equals_the_loop(shape, seed, epoch):
 def test_a_sample_does_not_feel_its_batch(order, kept, epoch):
     batch, index = torch.randn(12, 2, 6, 6, generator=torch.Generator().manual_seed(1)), torch.arange(12) + 50
     rows = torch.tensor(order[:kept])
-    for augment in (lambda x, i: random_crop(x, 3, i, 0, epoch), lambda x, i: random_flip(x, i, 0, epoch)):
+    for augment in (
+        lambda x, i: random_crop(x, 3, i, 0, epoch),
+        lambda x, i: random_flip(x, i, 0, epoch),
+        lambda x, i: random_exposure(x, 1.5, i, 0, epoch),
+    ):
         assert torch.equal(augment(batch[rows], index[rows]), augment(batch, index)[rows])
+
+
+@settings(max_examples=40, deadline=None)
+@given(shapes, st.floats(0, 4), seeds, seeds)
+def test_exposure_equals_the_loop(shape, stops, seed, epoch):
+    batch = torch.randint(256, shape, dtype=torch.uint8, generator=torch.Generator().manual_seed(seed))
+    index = torch.arange(shape[0])
+    gains = [2 ** (stops * (2 * float(randomness.uniform(i, seed, epoch, 4)) - 1)) for i in index]
+    plain = torch.stack([(image.double() * gain).clamp(max=255) for image, gain in zip(batch, gains, strict=True)])
+    lit = random_exposure(batch, stops, index, seed, epoch)
+    torch.testing.assert_close(lit.double(), plain, rtol=1e-5, atol=1e-4)
+
+
+def test_exposure_goes_both_ways_within_its_stops():
+    gains = random_exposure(torch.ones(2000, 1, 1, 1), 1.5, torch.arange(2000), 0, 0).flatten().log2()
+    assert gains.abs().max() <= 1.5 + 1e-5
+    assert gains.min() < -1.4
+    assert gains.max() > 1.4
+    assert abs(gains.mean()) < 0.1
+
+
+def test_preprocessing_leaves_its_argument_alone():
+    images = torch.full((1, 1, 2, 2), 255.0)
+    assert torch.equal(Preprocess(torch.zeros(1, 2, 2))(images), torch.ones(1, 1, 2, 2))
+    assert torch.equal(images, torch.full((1, 1, 2, 2), 255.0))
 
 
 def test_no_padding_is_the_identity():

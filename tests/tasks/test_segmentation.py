@@ -1,5 +1,7 @@
 """Metrics against plain counting, the objective against its formula, augmentation of image and mask together."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
@@ -9,7 +11,7 @@ from sklearn.metrics import jaccard_score
 from torch import nn
 from torch.nn import functional as F
 
-from evolvent.data import ImageSet, Preprocess
+from evolvent.data import Batch, ImageSet, Preprocess, random_exposure
 from evolvent.tasks.class_weights import class_weights
 from evolvent.tasks.segmentation import PixelFigures, Segmentation, segmentation_metrics, update_metrics
 
@@ -91,6 +93,18 @@ def test_image_and_mask_are_moved_together():
     assert not known.all()
     again, _ = task.augment(labels[7:8, None].float(), labels[7:8], index[7:8], epoch=5)
     assert torch.equal(again, images[7:8])
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_light_changes_in_training_alone_and_leaves_masks(training):
+    task = make_task(exposure=1.0, seed=3)
+    task._trainer = SimpleNamespace(training=training, current_epoch=5)  # pyright: ignore[reportAttributeAccessIssue]
+    images, labels = torch.randint(256, (20, 1, 5, 7), dtype=torch.uint8), torch.randint(0, CLASSES, (20, 5, 7))
+    seen, told = task.on_after_batch_transfer(Batch(images, labels, torch.arange(20)), 0)
+    lit = random_exposure(images, 1.0 if training else 0.0, torch.arange(20), 3, 5)
+    torch.testing.assert_close(seen, lit / 255)
+    assert torch.equal(told, labels)
+    assert torch.equal(lit, images.float()) is not training
 
 
 def test_training_counts_labelled_pixels_alone():

@@ -131,9 +131,9 @@ def read_bytes(text: str | int) -> int:
     >>> read_bytes("1.5KiB")
     1536
     """
-    if isinstance(text, int):
+    if isinstance(text, int) and text >= 0:
         return text
-    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", text)
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", str(text))
     if found is None or found[2].upper() not in _UNITS:
         raise ConfigError(f"memory is a number of bytes or a text such as '2GiB' or '500MB', got {text!r}.")
     return int(float(found[1]) * _UNITS[found[2].upper()])

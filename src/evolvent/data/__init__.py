@@ -6,7 +6,7 @@
 (1437, ('0', '1', '2'))
 """
 
-from evolvent.data.augment import Preprocess, per_pixel_mean, random_crop, random_flip
+from evolvent.data.augment import Preprocess, per_pixel_mean, random_crop, random_exposure, random_flip
 from evolvent.data.catalogue import CatalogueEntry, describe, list_datasets
 from evolvent.data.checking import CheckReport, FileReport, PartReport, check
 from evolvent.data.download import Progress
@@ -43,6 +43,7 @@ __all__ = [
     "mean_of_squares",
     "per_pixel_mean",
     "random_crop",
+    "random_exposure",
     "random_flip",
     "reduced",
     "split",

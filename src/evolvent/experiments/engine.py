@@ -164,6 +164,7 @@ def _make_task(cell: Cell, model: nn.Module, splits: Splits) -> ImageTask:
         "smoothness": cell.task.smoothness,
         "pad": cell.data.augment.pad,
         "flip": cell.data.augment.flip,
+        "exposure": cell.data.augment.exposure,
         "optimizer": cell.optimizer,
         "schedule": cell.schedule,
     }

@@ -25,10 +25,11 @@ class ModelConfig(Config):
 
 
 class AugmentConfig(Config):
-    """Zero padding with random crop, and random horizontal flip; a mask is moved as its image is."""
+    """Zero padding with random crop, random horizontal flip, random light; a mask is moved as its image is."""
 
     pad: int = Field(default=0, ge=0)
     flip: bool = False
+    exposure: float = Field(default=0.0, ge=0, le=8, description="light is changed by up to so many stops")
 
 
 class DataConfig(Config):

@@ -66,7 +66,7 @@ def differences(operator: NonlocalOperator, pairs: Pairs, mine: Tensor, others: 
 
     A constant taken from all :math:`v` changes nothing but keeps rounding in proportion to what varies.
     """
-    constant = mine.detach().mean(1, keepdim=True)
+    constant = others.detach().mean(1, keepdim=True)
     centred = mine - constant
     others = centred if others is mine else others - constant
     if operator.normaliser == "count":

@@ -97,7 +97,8 @@ class NonlocalOperator(nn.Module):
             shared = pointwise(x, _widen(self.theta.weight))
             return shared, shared
         both = pointwise(x, _widen(torch.cat([self.theta.weight, self.phi.weight])))
-        return both[:, : self.channels // 2], both[:, self.channels // 2 :]
+        mine, others = both.chunk(2, dim=1)
+        return mine, others
 
     def pooled_strips(self, u: Tensor) -> Tensor:
         """The strips :math:`j`, (B, M, C)."""

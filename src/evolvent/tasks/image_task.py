@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torchmetrics import MetricCollection
 
 from evolvent._core.randomness import reseed
-from evolvent.data import Batch, Preprocess
+from evolvent.data import Batch, Preprocess, random_exposure
 from evolvent.networks.roughness import weight_roughness
 from evolvent.tasks.nonfinite import check_finite
 from evolvent.tasks.optimizers import OptimizerConfig, make_optimizer
@@ -38,6 +38,7 @@ class ImageTask(pl.LightningModule):
         seed: the run's seed.
         smoothness: :math:`\alpha_2`.
         pad, flip: augmentation: random crop after zero padding, random horizontal flip.
+        exposure: augmentation: light is changed by up to so many stops.
         optimizer, schedule: their configuration.
     """
 
@@ -55,6 +56,7 @@ class ImageTask(pl.LightningModule):
         smoothness: float = 0.0,
         pad: int = 0,
         flip: bool = False,
+        exposure: float = 0.0,
         optimizer: OptimizerConfig | None = None,
         schedule: ScheduleConfig | None = None,
     ) -> None:
@@ -67,6 +69,7 @@ class ImageTask(pl.LightningModule):
         self.smoothness = smoothness
         self.pad = pad
         self.flip = flip
+        self.exposure = exposure
         self.optimizer_config = optimizer or OptimizerConfig()
         self.schedule_config = schedule or ScheduleConfig()
         self.training_sums = torch.zeros(3)  # loss, hits, labels of this epoch so far
@@ -98,10 +101,11 @@ class ImageTask(pl.LightningModule):
         return make_optimizer(self.model, self.optimizer_config)
 
     def on_after_batch_transfer(self, batch: Batch, dataloader_idx: int) -> tuple[Tensor, Tensor]:
-        images = self.preprocess(batch.images)
-        if self.trainer.training:
-            return self.augment(images, batch.labels, batch.index, self.trainer.current_epoch)
-        return images, batch.labels
+        if not self.trainer.training:
+            return self.preprocess(batch.images), batch.labels
+        epoch = self.trainer.current_epoch
+        lit = random_exposure(batch.images, self.exposure, batch.index, self.seed, epoch)
+        return self.augment(self.preprocess(lit), batch.labels, batch.index, epoch)
 
     def on_train_epoch_start(self) -> None:
         self.training_sums.zero_()
