@@ -51,10 +51,13 @@ SMALL_PIECES_GO_BACK = {
 
 
 def make(kind: str) -> NonlocalBlock:
+    """A block that is not the identity any more."""
     torch.manual_seed(0)
-    if kind == "gaussian":
-        return NonlocalBlock(CHANNELS, NonlocalDiffusion(CHANNELS, "gaussian", normaliser="row_sum"))
-    return NonlocalBlock(CHANNELS, "diffusion" if kind == "dot" else kind)  # type: ignore[arg-type]
+    gaussian = NonlocalDiffusion(CHANNELS, "gaussian", normaliser="row_sum")
+    block = NonlocalBlock(CHANNELS, {"dot": "diffusion", "gaussian": gaussian}.get(kind, kind))  # type: ignore[arg-type]
+    for stage in block.outer:
+        nn.init.ones_(stage[-1].weight)
+    return block
 
 
 def all_pairs(kind: str, x: Tensor, y: Tensor) -> Tensor:

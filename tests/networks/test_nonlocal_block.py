@@ -29,10 +29,15 @@ def generic_block(operator: str, stages: int, pool: int) -> NonlocalBlock:
         affinity, normaliser = operator.split()[0], "row_sum" if "row" in operator else "count"
         own = NonlocalDiffusion(4, affinity, scale=SCALE, normaliser=normaliser, subsample=pool)  # type: ignore[arg-type]
         block = NonlocalBlock(4, own, stages=stages, step_size=STEP)
+    return awake(block).double()
+
+
+def awake(block: NonlocalBlock) -> NonlocalBlock:
+    """A block that is not the identity any more."""
     for norm in (m for m in block.modules() if isinstance(m, nn.BatchNorm2d)):
         nn.init.normal_(norm.weight)
         nn.init.normal_(norm.bias)
-    return block.double()
+    return block
 
 
 def all_pairs(block: NonlocalBlock, name: str, x: Tensor, pool: int):
@@ -103,7 +108,7 @@ def test_block_is_verlet_steps_of_the_system(operator, steps):
     st.integers(1, 3),
 )
 def test_degenerate_maps_train(name, dtype, what, stages, pool):
-    block = NonlocalBlock(4, name, stages=stages, subsample=pool).to(dtype)
+    block = awake(NonlocalBlock(4, name, stages=stages, subsample=pool)).to(dtype)
     x = torch.zeros(2, 4, 5, 4, dtype=dtype)
     if what == "one bright pixel":
         x[0, :, 2, 2] = 100.0
@@ -117,6 +122,19 @@ def test_degenerate_maps_train(name, dtype, what, stages, pool):
     value = block(x)
     assert value.isfinite().all()
     assert all(g.isfinite().all() for g in torch.autograd.grad(value.square().sum(), inputs))
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_a_new_block_is_the_identity_and_learns_from_there(name):
+    block, x = NonlocalBlock(4, name, subsample=2), torch.randn(2, 4, 6, 6)
+    assert torch.equal(block(x), x)
+    optimizer = torch.optim.SGD(block.parameters(), lr=0.1)
+    for _ in range(3):  # the first wakes the second stage, the second the first stage's normalisation, the third all
+        before = [p.clone() for p in block.parameters()]
+        optimizer.zero_grad()
+        (block(x) - x.flip(-1)).square().sum().backward()
+        optimizer.step()
+    assert all(not torch.equal(p, q) for p, q in zip(before, block.parameters(), strict=True))
 
 
 def test_block_in_another_network():

@@ -31,7 +31,8 @@ class NonlocalBlock(nn.Module):
     Eq. 4.1, 4.4, 4.5 and 4.6 of Bohn, Griebel, Kannan 2021, for :math:`\mathcal O` one of :math:`\mathcal L`,
     :math:`(-\Delta)^{1/2}`, :math:`(-\Delta)^{-1/2}` and :math:`(-\Delta)^{-1}`. Each pair of stages is a Verlet step
     of their system 4.3 from :math:`V = -W = X`, with the kernel of :math:`X` in all stages. The paper prints two
-    stages; that further ones are further Verlet steps is our reading.
+    stages; that further ones are further Verlet steps is our reading. The normalisation's factor starts at zero (Wang
+    et al. 2018), of which the paper does not speak: at first the block is the identity.
 
     Args:
         channels: number of feature maps, even.
@@ -102,6 +103,7 @@ def make_nonlocal(name: NonlocalName, channels: int, subsample: int = 1, scale: 
 
 
 def _outer_convolution(channels: int) -> nn.Sequential:
-    conv = Pointwise(channels, channels)
+    conv, norm = Pointwise(channels, channels), nn.BatchNorm2d(channels)
     nn.init.kaiming_normal_(conv.weight)
-    return nn.Sequential(conv, nn.ReLU(inplace=True), nn.BatchNorm2d(channels))
+    nn.init.zeros_(norm.weight)
+    return nn.Sequential(conv, nn.ReLU(), norm)

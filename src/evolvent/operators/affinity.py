@@ -93,7 +93,7 @@ class DotProduct(Affinity):
 
     def differences(self, pairs: Pairs, mine: Tensor, others: Tensor) -> Tensor:
         away = self._row(pairs, -pairs.factor) * mine.mT
-        return torch.baddbmm(away, pairs.factor * (others.mT @ pairs.y), pairs.x.mT).mT
+        return away.baddbmm_(pairs.factor * (others.mT @ pairs.y), pairs.x.mT).mT  # in place: nobody else has `away`
 
     def _row(self, pairs: Pairs, factor: Tensor | float) -> Tensor:
         return factor * pairs.y.sum(1, keepdim=True) @ pairs.x.mT

@@ -21,7 +21,7 @@ from evolvent.networks import create_model
 from evolvent.networks.nonlocal_block import NonlocalBlock
 from evolvent.operators import NonlocalDiffusion
 
-START, TRAINED, DIFFUSION = "block at the start", "block, trained", "diffusion alone"
+RANDOM, TRAINED, DIFFUSION = "random block", "block, trained", "diffusion alone"
 Found = dict[int, dict[str, list[BlockDamping]]]  # by stages and state, one for each network
 
 
@@ -49,9 +49,9 @@ def run(settings: Settings, seed: int, tell: Tell) -> StudyResult:
     for k, (stages, repeat) in enumerate(plan):
         tell(k / len(plan), f"{stages} stages")
         model = _network(settings, stages, derive_seed(seed, repeat))
-        states = found.setdefault(stages, {DIFFUSION: [], START: [], TRAINED: []})
+        states = found.setdefault(stages, {DIFFUSION: [], RANDOM: [], TRAINED: []})
         states[DIFFUSION].append(block_damping(_diffusion(settings, stages), _features(model, test[0])[1]))
-        states[START].append(_measure(model, test[0]))
+        states[RANDOM].append(_measure(_awake(model), test[0]))
         _train(model, settings, train, derive_seed(seed, repeat))
         states[TRAINED].append(_measure(model, test[0]))
         right.setdefault(stages, []).append(accuracy(model.eval(), test))
@@ -81,6 +81,15 @@ def _train(model: nn.Module, settings: Settings, train: tuple[Tensor, Tensor], s
     for epoch in range(settings.epochs):
         batches = permutation(len(train[0]), seed, epoch).split(settings.batch)
         train_epoch(model.train(), optimizer, train, batches)
+
+
+def _awake(model: nn.Module) -> nn.Module:
+    """A copy whose nonlocal block, which starts as the identity, acts with all of its random weights."""
+    twin = copy.deepcopy(model)
+    for module in twin.modules():
+        if isinstance(module, nn.BatchNorm2d):
+            nn.init.ones_(module.weight)
+    return twin
 
 
 def _measure(model: nn.Module, images: Tensor) -> BlockDamping:
@@ -121,7 +130,7 @@ def _curve(title: str, unit: str, found: Found, name: str) -> Curve:
     stages = list(map(float, found))
     lines = {
         state: (stages, [_median(states[state], name) for states in found.values()])
-        for state in (DIFFUSION, START, TRAINED)
+        for state in (DIFFUSION, RANDOM, TRAINED)
     }
     return Curve(title, "stages", unit, lines)
 
@@ -131,8 +140,8 @@ def _table(found: Found, scores: dict[int, float]) -> Table:
                "high frequencies, at the start", "high frequencies, trained", "change, trained",
                "test accuracy"]  # fmt: skip
     rows = [
-        [str(stages), *(_median(states[state], "variance") for state in (DIFFUSION, START, TRAINED)),
-         *(_median(states[state], "high_frequency") for state in (START, TRAINED)),
+        [str(stages), *(_median(states[state], "variance") for state in (DIFFUSION, RANDOM, TRAINED)),
+         *(_median(states[state], "high_frequency") for state in (RANDOM, TRAINED)),
          _median(states[TRAINED], "change"), scores[stages]]
         for stages, states in found.items()
     ]  # fmt: skip
