@@ -86,6 +86,24 @@ def test_block_is_its_stages_written_out(operator, stages, pool):
 
 
 @every_operator
+@pytest.mark.parametrize("pool", [1, 2])
+def test_the_order_in_memory_changes_nothing(operator, pool):
+    block, x = generic_block(operator, 2, pool), torch.randn(2, 4, 4, 6, dtype=torch.float64, requires_grad=True)
+    weights, found = torch.randn_like(x), []
+    for order in (torch.contiguous_format, torch.channels_last):
+        value = block(x.contiguous(memory_format=order))
+        found.append([value, *torch.autograd.grad((weights * value).sum(), [x, *block.parameters()])])
+    for a, b in zip(*found, strict=True):
+        assert_close(a, b, rtol=1e-10, atol=1e-10 * max(1.0, b.abs().max().item()))
+
+
+@pytest.mark.parametrize("pool", [1, 2])
+def test_channels_that_are_neighbours_in_memory_stay_so(pool):
+    x = torch.randn(2, 4, 6, 6).contiguous(memory_format=torch.channels_last)
+    assert NonlocalBlock(4, subsample=pool)(x).is_contiguous(memory_format=torch.channels_last)
+
+
+@every_operator
 @pytest.mark.parametrize("steps", [1, 2])
 def test_block_is_verlet_steps_of_the_system(operator, steps):
     """Of eq. 4.3 in our variables, and of eq. 4.2 in those of the paper, where the second part is negative."""

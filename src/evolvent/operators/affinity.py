@@ -78,8 +78,8 @@ class Affinity(ABC):
 class DotProduct(Affinity):
     r""":math:`\omega(x, y) = \lambda\, x^\top y`, by :math:`\sum_j (x_i^\top y_j)\, v_j = (\sum_j v_j y_j^\top)\, x_i`.
 
-    The change of order is exact and costs :math:`O(N D C)` instead of :math:`O(N^2 (D + C))`. Sums come out as images
-    lie in memory, channel after channel.
+    The change of order is exact and costs :math:`O(N D C)` instead of :math:`O(N^2 (D + C))`. Sums come out as the
+    strips lie in memory, channel after channel or pixel after pixel.
     """
 
     def pairs(self, x: Tensor, y: Tensor, factor: float = 1.0) -> Pairs:
@@ -89,11 +89,14 @@ class DotProduct(Affinity):
         return PairSums(self.weighted(pairs, v), self._row(pairs, pairs.factor).mT)
 
     def weighted(self, pairs: Pairs, v: Tensor) -> Tensor:
-        return (pairs.factor * (v.mT @ pairs.y) @ pairs.x.mT).mT
+        flow = pairs.factor * (v.mT @ pairs.y)
+        return pairs.x @ flow.mT if pairs.x.is_contiguous() else (flow @ pairs.x.mT).mT
 
     def differences(self, pairs: Pairs, mine: Tensor, others: Tensor) -> Tensor:
-        away = self._row(pairs, -pairs.factor) * mine.mT
-        return away.baddbmm_(pairs.factor * (others.mT @ pairs.y), pairs.x.mT).mT  # in place: nobody else has `away`
+        row, flow = self._row(pairs, -pairs.factor), pairs.factor * (others.mT @ pairs.y)
+        if mine.is_contiguous():
+            return (row.mT * mine).baddbmm_(pairs.x, flow.mT)
+        return (row * mine.mT).baddbmm_(flow, pairs.x.mT).mT  # the same, as the strips lie in memory
 
     def _row(self, pairs: Pairs, factor: Tensor | float) -> Tensor:
         return factor * pairs.y.sum(1, keepdim=True) @ pairs.x.mT

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from evolvent._core.errors import ConfigError, ShapeError
 from evolvent.operators.affinity import Affinity, Pairs
-from evolvent.operators.pointwise import Pointwise, pointwise
+from evolvent.operators.pointwise import Pointwise, channels_are_neighbours, pointwise
 
 Embedding: TypeAlias = Literal["pair", "shared", "none"]
 Normaliser: TypeAlias = Literal["count", "row_sum"]
@@ -107,6 +107,8 @@ class NonlocalOperator(nn.Module):
         with torch.no_grad():  # only where maxima are; pooling is fast where channels are neighbours in memory
             near = u.contiguous(memory_format=torch.channels_last)
             _, where = F.max_pool2d(near, self.subsample, ceil_mode=True, return_indices=True)
+        if channels_are_neighbours(u):  # gradients come back as the features lie in memory
+            return strips(u).gather(1, strips(where))
         return u.flatten(2).gather(2, where.flatten(2)).mT
 
     @abstractmethod

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 
 class Pointwise(nn.Conv2d):
-    r"""1x1 convolution without bias, :math:`v_i = W u_i`, as one matrix product for each image.
+    r"""1x1 convolution without bias, :math:`v_i = W u_i`, as matrix products.
 
-    The same as :class:`torch.nn.Conv2d`, parameters included, but several times faster on CPUs.
+    The same as :class:`torch.nn.Conv2d`, parameters included, but several times faster on CPUs. Features whose channels
+    are neighbours in memory (``torch.channels_last``) stay so.
 
     Args:
         in_channels, out_channels: number of feature maps before and after.
@@ -30,5 +32,12 @@ class Pointwise(nn.Conv2d):
 
 def pointwise(u: Tensor, weight: Tensor) -> Tensor:
     """The convolution of ``u``, (B, C, H, W), with ``weight``, (C', C, 1, 1)."""
+    if channels_are_neighbours(u):
+        return F.linear(u.permute(0, 2, 3, 1), weight.flatten(1)).permute(0, 3, 1, 2)
     mixed = torch.bmm(weight.flatten(1).expand(u.shape[0], -1, -1), u.flatten(2))
     return mixed.unflatten(2, u.shape[2:])
+
+
+def channels_are_neighbours(u: Tensor) -> bool:
+    """Whether features (B, C, H, W) lie in memory pixel after pixel and not, or not only, channel after channel."""
+    return u.is_contiguous(memory_format=torch.channels_last) and not u.is_contiguous()
