@@ -11,7 +11,8 @@ import yaml
 
 from evolvent import load
 from evolvent._core.errors import ConfigError, DataError, UnknownNameError
-from evolvent.experiments.engine import evaluate_run
+from evolvent.data import load as load_data
+from evolvent.experiments.engine import build_model, evaluate_run
 from evolvent.experiments.grid import run_folder, run_grid
 from evolvent.experiments.observer import Observer
 from evolvent.experiments.record import cell_folders, is_finished, read_record
@@ -160,3 +161,19 @@ def test_the_folder_changes_with_every_setting_that_matters(tiny):
 def test_double_precision_trains(tiny, tmp_path):
     run_grid(tiny(training={"epochs": 1, "precision": "64-true"}), tmp_path / "run")
     assert is_finished(tmp_path / "run")
+
+
+def test_the_order_in_memory_changes_rounding_alone(tiny, tmp_path):
+    for order in ("contiguous", "channels_last"):
+        training = {"epochs": 1, "precision": "64-true", "memory_format": order}
+        run_grid(tiny(training=training), tmp_path / order)
+    a, b = (load(tmp_path / order / "model").state_dict() for order in ("contiguous", "channels_last"))
+    for key in a:
+        torch.testing.assert_close(a[key], b[key])
+
+
+def test_the_order_in_memory_is_that_of_the_recipe(tiny):
+    cell = tiny(training={"memory_format": "channels_last"}).cells()[0]
+    weights = [p for p in build_model(cell, load_data("digits")).parameters() if p.ndim == 4]
+    assert all(p.is_contiguous(memory_format=torch.channels_last) for p in weights)
+    assert not all(p.is_contiguous() for p in weights)

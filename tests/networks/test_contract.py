@@ -5,8 +5,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evolvent import create_model, list_models
+from evolvent import create_model, list_models, set_gradient
 from evolvent.evolution import evolutions
+from evolvent.integrators import ReversibleIntegrator
 from evolvent.networks import ImageNetwork, model_entry
 from evolvent.testing import check_compiles, check_network
 
@@ -28,6 +29,27 @@ def test_network_keeps_the_contract(name):
 @pytest.mark.parametrize("options", [{"readout": "segmentation"}, {"bias": True, "norm": "batch"}, {"dropout": 0.5}])
 def test_options_keep_the_contract(options):
     check_network("hamiltonian", torch.randn(2, 3, 32, 32), **SMALL, **options)
+
+
+@pytest.mark.parametrize("family", sorted({model_entry(name).family for name in list_models()} - {"odenet"}))
+def test_the_order_in_memory_changes_nothing(family):
+    known = model_entry(family).known_options()
+    model = create_model(family, **{option: value for option, value in SMALL.items() if option in known}).double()
+    reversible = all(isinstance(evolution.integrator, ReversibleIntegrator) for _, evolution in evolutions(model))
+    x = example(family).double()
+    expected = value_and_gradients(model, x)
+    model.to(memory_format=torch.channels_last)
+    for strategy in ("backprop", "reversible") if reversible else ("backprop",):
+        set_gradient(model, strategy)
+        for a, b in zip(value_and_gradients(model, x), expected, strict=True):
+            torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-9 * max(1.0, b.abs().max().item()))
+
+
+def value_and_gradients(model: torch.nn.Module, x: torch.Tensor) -> list[torch.Tensor]:
+    model.zero_grad()
+    value = model(x)
+    value.square().sum().backward()
+    return [value.detach(), *(p.grad for p in model.parameters() if p.grad is not None)]
 
 
 @pytest.mark.slow

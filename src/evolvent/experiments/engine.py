@@ -36,6 +36,7 @@ from evolvent.tasks.image_task import ImageTask
 from evolvent.tasks.multilevel import MultilevelSchedule, MultilevelTraining
 from evolvent.tasks.segmentation import Segmentation
 
+_MEMORY_FORMATS = {"contiguous": torch.contiguous_format, "channels_last": torch.channels_last}
 _SPLIT_SEED = 0  # splits stay the same over seeds, so that seeds differ in training alone
 
 
@@ -91,7 +92,7 @@ def build_model(cell: Cell, data: ImageData) -> nn.Module:
     reseed(cell.seed)
     model = create_model(cell.model.name, **{**fitting, **cell.model.options})
     set_gradient(model, cell.training.gradient)
-    return model
+    return model.to(memory_format=_MEMORY_FORMATS[cell.training.memory_format])
 
 
 def measure_cost(cell: Cell, data: ImageData) -> Cost:

@@ -81,6 +81,9 @@ class TrainingConfig(Config):
     gradient: str = "backprop"
     clip_norm: float | None = Field(default=None, gt=0)
     precision: Literal["32-true", "64-true", "bf16-mixed", "16-mixed"] = "32-true"
+    memory_format: Literal["contiguous", "channels_last"] = Field(
+        default="contiguous", description="order of features in memory; channels_last is often faster for wide networks"
+    )
     checkpoint_steps: int | None = Field(
         default=None, ge=1, description="also checkpoint every so many steps, inside an epoch"
     )
