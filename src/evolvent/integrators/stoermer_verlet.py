@@ -24,7 +24,7 @@ class StoermerVerlet(ReversibleIntegrator[PartitionedDynamics]):
 
     def couplings(self, f: PartitionedDynamics, t: float, h: float) -> list[Coupling]:
         return [
-            Coupling(target=0, source=1, sign=1, g=lambda z: h / 2 * f.dy(t, z)),
-            Coupling(target=1, source=0, sign=1, g=lambda y: h * f.dz(t + h / 2, y)),
-            Coupling(target=0, source=1, sign=1, g=lambda z: h / 2 * f.dy(t + h, z)),
+            Coupling(target=0, source=1, sign=1, g=lambda z: f.change_y(t, z, h / 2)),
+            Coupling(target=1, source=0, sign=1, g=lambda y: f.change_z(t + h / 2, y, h)),
+            Coupling(target=0, source=1, sign=1, g=lambda z: f.change_y(t + h, z, h / 2)),
         ]

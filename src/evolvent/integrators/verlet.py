@@ -21,6 +21,6 @@ class Verlet(ReversibleIntegrator[PartitionedDynamics]):
 
     def couplings(self, f: PartitionedDynamics, t: float, h: float) -> list[Coupling]:
         return [
-            Coupling(target=0, source=1, sign=1, g=lambda z: h * f.dy(t, z)),
-            Coupling(target=1, source=0, sign=1, g=lambda y: h * f.dz(t + h, y)),
+            Coupling(target=0, source=1, sign=1, g=lambda z: f.change_y(t, z, h)),
+            Coupling(target=1, source=0, sign=1, g=lambda y: f.change_z(t + h, y, h)),
         ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal, TypeAlias
 
 from torch import Tensor, nn
+from torch.func import functional_call
 
 from evolvent._core.errors import ConfigError, UnknownNameError
 from evolvent.dynamics import NonlocalSystem
@@ -71,7 +72,7 @@ class NonlocalBlock(nn.Module):
             raise ConfigError(
                 f"a block of {channels} channels needs an operator of as many, got one of {self.operator.channels}."
             )
-        self.outer = nn.ModuleList(_outer_convolution(channels) for _ in range(stages))
+        self.outer = nn.ModuleList(OuterMap(channels) for _ in range(stages))
         self.step_size = float(step_size)
         self.integrator = Verlet()
 
@@ -102,8 +103,22 @@ def make_nonlocal(name: NonlocalName, channels: int, subsample: int = 1, scale: 
     return InverseFractionalLaplacian(channels, 1.0 if name == "log" else 0.5, scale=scale, subsample=subsample)
 
 
-def _outer_convolution(channels: int) -> nn.Sequential:
-    conv, norm = Pointwise(channels, channels), nn.BatchNorm2d(channels)
-    nn.init.kaiming_normal_(conv.weight)
-    nn.init.zeros_(norm.weight)
-    return nn.Sequential(conv, nn.ReLU(), norm)
+class OuterMap(nn.Sequential):
+    r""":math:`h\, \mathcal K = h\, \mathcal B \circ \mathrm{ReLU} \circ K`, with :math:`h` inside :math:`\mathcal B`.
+
+    Args:
+        channels: number of feature maps.
+
+    Shape: (B, channels, H, W) to the same.
+    """
+
+    def __init__(self, channels: int) -> None:
+        conv, norm = Pointwise(channels, channels), nn.BatchNorm2d(channels)
+        nn.init.kaiming_normal_(conv.weight)
+        nn.init.zeros_(norm.weight)
+        super().__init__(conv, nn.ReLU(), norm)
+
+    def forward(self, input: Tensor, h: float = 1.0) -> Tensor:
+        conv, relu, norm = self
+        scaled = {name: h * p for name, p in norm.named_parameters()}  # what is linear in the result
+        return functional_call(norm, scaled, relu(conv(input)))
