@@ -1,4 +1,4 @@
-"""Stages of a nonlocal block: what one to eight of them do to the features, at the start and after training."""
+"""Stages of a nonlocal block: what one to eight of them do to the features, at random weights and after training."""
 
 from __future__ import annotations
 
@@ -136,8 +136,8 @@ def _curve(title: str, unit: str, found: Found, name: str) -> Curve:
 
 
 def _table(found: Found, scores: dict[int, float]) -> Table:
-    columns = ["stages", "variance, diffusion alone", "variance, at the start", "variance, trained",
-               "high frequencies, at the start", "high frequencies, trained", "change, trained",
+    columns = ["stages", "variance, diffusion alone", "variance, random", "variance, trained",
+               "high frequencies, random", "high frequencies, trained", "change, trained",
                "test accuracy"]  # fmt: skip
     rows = [
         [str(stages), *(_median(states[state], "variance") for state in (DIFFUSION, RANDOM, TRAINED)),
