@@ -205,6 +205,6 @@ if __name__ == "__main__":
         main(SMOKE)
         measure_networks(2, 32, 1)
     else:
-        networks = {"96x96, batch 2": measure_networks(2, 96, 12)}
+        networks = {"96x96, batch 2": measure_networks(2, 96, 40)}
         measured = {"asked": ASKED, "channels": CHANNELS, "stages": 2, "networks": networks, "cases": main(CASES)}
         store("nonlocal_block", measured, ("evolvent", "torch"))
