@@ -92,7 +92,7 @@ def build_model(cell: Cell, data: ImageData) -> nn.Module:
     reseed(cell.seed)
     model = create_model(cell.model.name, **{**fitting, **cell.model.options})
     set_gradient(model, cell.training.gradient)
-    return model.to(memory_format=_MEMORY_FORMATS[cell.training.memory_format])
+    return model.to(memory_format=_MEMORY_FORMATS[cell.training.memory_format])  # pyright: ignore[reportCallIssue]
 
 
 def measure_cost(cell: Cell, data: ImageData) -> Cost:
