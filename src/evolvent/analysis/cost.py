@@ -41,9 +41,15 @@ def count_multiply_adds(model: nn.Module, image: Tensor) -> int:
 
 
 def flop_counter() -> FlopCounterMode:
-    """PyTorch's counter, two for each multiply-add; with the fused attention of CPUs, which it leaves out."""
-    fused = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
-    return FlopCounterMode(display=False, custom_mapping={fused: _attention_flops})
+    """PyTorch's counter, two for each multiply-add; with fused attention on CPUs and products added in place, which it
+    leaves out."""
+    aten = torch.ops.aten
+    left_out = {aten._scaled_dot_product_flash_attention_for_cpu: _attention_flops, aten.baddbmm_: _product_flops}
+    return FlopCounterMode(display=False, custom_mapping=left_out)
+
+
+def _product_flops(total: torch.Size, a: torch.Size, b: torch.Size, *_: object, **__: object) -> int:
+    return 2 * a.numel() * b[-1]
 
 
 def _attention_flops(query: torch.Size, key: torch.Size, value: torch.Size, *_: object, **__: object) -> int:

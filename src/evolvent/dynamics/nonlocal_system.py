@@ -19,8 +19,7 @@ class NonlocalSystem(PartitionedDynamics):
     :math:`U = B_2`.
 
     Args:
-        first, second: :math:`\mathcal K_1` and :math:`\mathcal K_2`, each a function of features and of a factor of
-            the result.
+        first, second: :math:`\mathcal K_1` and :math:`\mathcal K_2`.
         act: :math:`\mathcal O_X`, such as :meth:`evolvent.operators.NonlocalOperator.at` gives.
 
     Shape: a pair of (B, C, H, W) to the same.
@@ -31,16 +30,10 @@ class NonlocalSystem(PartitionedDynamics):
         self.first, self.second, self.act = first, second, act
 
     def dy(self, t: float, z: Tensor) -> Tensor:
-        return self.change_y(t, z, 1.0)
+        return self.first(self.act(z))
 
     def dz(self, t: float, y: Tensor) -> Tensor:
-        return self.change_z(t, y, 1.0)
-
-    def change_y(self, t: float, z: Tensor, h: float) -> Tensor:
-        return self.first(self.act(z), h)
-
-    def change_z(self, t: float, y: Tensor, h: float) -> Tensor:
-        return self.second(self.act(y), h)
+        return self.second(self.act(y))
 
     def enter(self, features: Tensor) -> tuple[Tensor, Tensor]:
         return features, features

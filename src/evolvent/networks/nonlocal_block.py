@@ -80,7 +80,7 @@ class NonlocalBlock(nn.Module):
         act, h, state = self.operator.at(x), self.step_size, (x, x)
         last = len(self.outer) - 1
         for k in range(0, len(self.outer), 2):
-            system = NonlocalSystem(self.outer[k], self.outer[min(k + 1, last)], act)
+            system = _Stages(self.outer[k], self.outer[min(k + 1, last)], act)
             if k == last:
                 y, z = state
                 return y + self.integrator.couplings(system, 0.0, h)[0].g(z)
@@ -101,6 +101,16 @@ def make_nonlocal(name: NonlocalName, channels: int, subsample: int = 1, scale: 
     if name not in _OPERATORS:
         raise UnknownNameError("nonlocal operator", name, _OPERATORS, f"There are {', '.join(_OPERATORS)}.")
     return InverseFractionalLaplacian(channels, 1.0 if name == "log" else 0.5, scale=scale, subsample=subsample)
+
+
+class _Stages(NonlocalSystem):
+    """The system with :class:`OuterMap` on both sides, which take the step size in."""
+
+    def change_y(self, t: float, z: Tensor, h: float) -> Tensor:
+        return self.first(self.act(z), h)
+
+    def change_z(self, t: float, y: Tensor, h: float) -> Tensor:
+        return self.second(self.act(y), h)
 
 
 class OuterMap(nn.Sequential):
