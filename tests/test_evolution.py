@@ -96,6 +96,12 @@ def test_verlet_refuses_dynamics_in_one_part(listed):
         Evolution([Hamiltonian(2), Residual(2)] if listed else Residual(2), Verlet(), steps=None if listed else 1)
 
 
+@pytest.mark.parametrize("steps", [True, -1, 1.5, None])
+def test_steps_are_a_whole_number(steps):
+    with pytest.raises(ConfigError, match="need a whole number of steps >= 0, got"):
+        Evolution(Decay(), Euler(), steps=steps)
+
+
 @pytest.mark.parametrize("method", [Euler, "euler", None])
 def test_a_method_is_an_object(method):
     with pytest.raises(ConfigError, match=r"needs a method such as Euler\(\) or Verlet\(\), with brackets, got "):

@@ -94,6 +94,6 @@ def test_bytes_in_words():
     assert read_bytes("2gib") == 2 * 2**30
     assert read_bytes(7) == read_bytes("7") == 7
     assert [in_words(n) for n in (5, 2048, 5 * 2**30)] == ["5 B", "2.0 KiB", "5.0 GiB"]
-    for wrong in ("much", "2 XB", "-1GiB"):
+    for wrong in (-5, "much", "2 XB", "-1GiB"):
         with pytest.raises(ConfigError, match="memory is a number of bytes"):
             read_bytes(wrong)

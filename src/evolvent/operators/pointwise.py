@@ -39,5 +39,5 @@ def pointwise(u: Tensor, weight: Tensor) -> Tensor:
 
 
 def channels_are_neighbours(u: Tensor) -> bool:
-    """Whether features (B, C, H, W) lie in memory pixel after pixel and not, or not only, channel after channel."""
+    """Whether features (B, C, H, W) lie in memory pixel after pixel, and not channel after channel."""
     return u.is_contiguous(memory_format=torch.channels_last) and not u.is_contiguous()
