@@ -32,8 +32,9 @@ class NonlocalBlock(nn.Module):
     Eq. 4.1, 4.4, 4.5 and 4.6 of Bohn, Griebel, Kannan 2021, for :math:`\mathcal O` one of :math:`\mathcal L`,
     :math:`(-\Delta)^{1/2}`, :math:`(-\Delta)^{-1/2}` and :math:`(-\Delta)^{-1}`. Each pair of stages is a Verlet step
     of their system 4.3 from :math:`V = -W = X`, with the kernel of :math:`X` in all stages. The paper prints two
-    stages; that further ones are further Verlet steps is our reading. The normalisation's factor starts at zero (Wang
-    et al. 2018), of which the paper does not speak: at first the block is the identity.
+    stages; that further ones are further Verlet steps is our reading. Normalisations whose stages add up to the result
+    (the last, and every second before it) start with the factor zero (Wang et al. 2018), of which the paper does not
+    speak: at first the block is the identity.
 
     Args:
         channels: number of feature maps, even.
@@ -72,7 +73,7 @@ class NonlocalBlock(nn.Module):
             raise ConfigError(
                 f"a block of {channels} channels needs an operator of as many, got one of {self.operator.channels}."
             )
-        self.outer = nn.ModuleList(OuterMap(channels) for _ in range(stages))
+        self.outer = nn.ModuleList(OuterMap(channels, (stages - k) % 2 == 0) for k in range(stages))
         self.step_size = float(step_size)
         self.integrator = Verlet()
 
@@ -118,14 +119,15 @@ class OuterMap(nn.Sequential):
 
     Args:
         channels: number of feature maps.
+        awake: start with the factor 1 of the normalisation; with 0, and so with the result 0, otherwise.
 
     Shape: (B, channels, H, W) to the same.
     """
 
-    def __init__(self, channels: int) -> None:
+    def __init__(self, channels: int, awake: bool = True) -> None:
         conv, norm = Pointwise(channels, channels), nn.BatchNorm2d(channels)
         nn.init.kaiming_normal_(conv.weight)
-        nn.init.zeros_(norm.weight)
+        nn.init.constant_(norm.weight, float(awake))
         super().__init__(conv, nn.ReLU(), norm)
 
     def forward(self, input: Tensor, h: float = 1.0) -> Tensor:
