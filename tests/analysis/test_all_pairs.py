@@ -23,15 +23,15 @@ KINDS = {
 }
 
 
-def evaluated(kind: str, n: int, m: int, c: int, d: int) -> int:
-    """Multiply-adds of one use of a kernel, as it is evaluated."""
+def evaluated(kind: str, n: int, m: int, c: int, d: int, stages: int) -> int:
+    """Multiply-adds of all uses of a kernel, as it is evaluated."""
     if kind.startswith("dot"):
-        return m * d * c + n * d * c + n * d  # sums of products of strips, then one product, and the row sum
+        return stages * (m * d * c + n * d * c) + n * d  # sums of products of strips, one product; row sums once
     if kind == "attention":
-        return 2 * n * m * c  # padded to the width of the strips
+        return stages * 2 * n * m * c  # padded to the width of the strips
     widened = d if kind == "gaussian" else d + 2  # a distance is a product of vectors with two more entries
     row_sum = kind in ("gaussian", "fractional")
-    return n * m * (widened + c + row_sum)
+    return stages * n * m * (widened + c + row_sum)
 
 
 @given(
@@ -48,7 +48,7 @@ def test_counts_are_those_by_hand(kind, half, size, subsample, stages):
     image = torch.randn(c, *size)
     convolutions = 2 * n * c * d + stages * n * c * c
     assert count_all_pairs(block, image) == convolutions + n * m * d + stages * n * m * c
-    assert count_multiply_adds(block, image) == convolutions + stages * evaluated(kind, n, m, c, d)
+    assert count_multiply_adds(block, image) == convolutions + evaluated(kind, n, m, c, d, stages)
 
 
 @pytest.mark.parametrize(

@@ -266,6 +266,17 @@ def test_second_derivatives(kind, embedding):
         assert_close(a, b, rtol=1e-8, atol=1e-10 * max(1.0, b.abs().max().item()))
 
 
+@pytest.mark.parametrize("order", [torch.contiguous_format, torch.channels_last])
+@pytest.mark.parametrize("subsample", [1, 2])
+def test_dot_products_in_any_order_in_memory(subsample, order):
+    """Whose exchange has a gradient of its own: second derivatives, and Jacobians by vmap."""
+    op = NonlocalDiffusion(4, "dot", subsample=subsample).double()
+    u = torch.randn(2, 4, 3, 4, dtype=torch.float64).contiguous(memory_format=order).requires_grad_()
+    assert torch.autograd.gradgradcheck(op, u)
+    jacobian = torch.autograd.functional.jacobian(op, u)
+    assert_close(torch.func.jacrev(op)(u), jacobian, rtol=0, atol=1e-14)
+
+
 def test_second_derivative_where_the_exponential_is_saturated():
     op = NonlocalDiffusion(2, "gaussian", embedding="none").double()
     u = torch.full((1, 2, 2, 2), 100.0, dtype=torch.float64, requires_grad=True)

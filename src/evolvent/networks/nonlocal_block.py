@@ -17,6 +17,7 @@ from evolvent.operators import (
     NonlocalOperator,
     Pointwise,
 )
+from evolvent.operators.pointwise import pointwise
 
 NonlocalName: TypeAlias = Literal["diffusion", "fractional", "riesz", "log"]
 
@@ -131,6 +132,7 @@ class OuterMap(nn.Sequential):
         super().__init__(conv, nn.ReLU(), norm)
 
     def forward(self, input: Tensor, h: float = 1.0) -> Tensor:
-        conv, relu, norm = self
+        conv, _, norm = self
+        assert isinstance(conv, Pointwise)
         scaled = {name: h * p for name, p in norm.named_parameters()}  # what is linear in the result
-        return functional_call(norm, scaled, relu(conv(input)))
+        return functional_call(norm, scaled, pointwise(input, conv.weight, relu=True))

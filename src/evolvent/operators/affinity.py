@@ -11,8 +11,10 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from evolvent._core.errors import ConfigError
+from evolvent.operators.dot_product_exchange import DotProductExchange, product
 from evolvent.operators.fractional_constants import EULER_GAMMA
 from evolvent.operators.nonlocal_pair_sum import nearest, pair_sum
+from evolvent.operators.strips import centre
 
 
 class Pairs(NamedTuple):
@@ -22,6 +24,7 @@ class Pairs(NamedTuple):
     y: Tensor  # (B, M, D)
     factor: Tensor | float = 1.0  # of the sums, (B, 1, 1)
     offset: Tensor | float = 0.0  # inside the kernel, (B, 1, 1)
+    row: Tensor | None = None  # sums of the kernel, where they come cheap, (B, N, 1)
 
 
 class PairSums(NamedTuple):
@@ -61,8 +64,9 @@ class Affinity(ABC):
         r""":math:`\sum_j \omega_{ij} v_j`."""
         return self.sums(pairs, v).weighted
 
-    def differences(self, pairs: Pairs, mine: Tensor, others: Tensor) -> Tensor:
-        r""":math:`\sum_j \omega_{ij} (v_j - v_i)` for ``mine`` :math:`v_i` and ``others`` :math:`v_j`."""
+    def differences(self, pairs: Pairs, v: Tensor, where: Tensor | None) -> Tensor:
+        r""":math:`\sum_j \omega_{ij} (v_j - v_i)` for strips (B, N, C), with :math:`v_j` those at ``where``."""
+        mine, others = centre(v, where)
         weighted, row = self.sums(pairs, others)
         return weighted - row * mine
 
@@ -83,23 +87,20 @@ class DotProduct(Affinity):
     """
 
     def pairs(self, x: Tensor, y: Tensor, factor: float = 1.0) -> Pairs:
-        return Pairs(x, y, self.scale * factor)
+        y = self.scale * factor * y
+        return Pairs(x, y, row=(y.sum(1, keepdim=True) @ x.mT).mT)
 
     def sums(self, pairs: Pairs, v: Tensor) -> PairSums:
-        return PairSums(self.weighted(pairs, v), self._row(pairs, pairs.factor).mT)
+        assert pairs.row is not None
+        return PairSums(self.weighted(pairs, v), pairs.row)
 
     def weighted(self, pairs: Pairs, v: Tensor) -> Tensor:
-        flow = pairs.factor * (v.mT @ pairs.y)
-        return pairs.x @ flow.mT if pairs.x.is_contiguous() else (flow @ pairs.x.mT).mT
+        return product(pairs.x, pairs.y.mT @ v, like=pairs.x)
 
-    def differences(self, pairs: Pairs, mine: Tensor, others: Tensor) -> Tensor:
-        row, flow = self._row(pairs, -pairs.factor), pairs.factor * (others.mT @ pairs.y)
-        if mine.is_contiguous():
-            return (row.mT * mine).baddbmm_(pairs.x, flow.mT)
-        return (row * mine.mT).baddbmm_(flow, pairs.x.mT).mT  # the same, as the strips lie in memory
-
-    def _row(self, pairs: Pairs, factor: Tensor | float) -> Tensor:
-        return factor * pairs.y.sum(1, keepdim=True) @ pairs.x.mT
+    def differences(self, pairs: Pairs, v: Tensor, where: Tensor | None) -> Tensor:
+        if torch.compiler.is_compiling():  # compilers fuse the plain form themselves
+            return super().differences(pairs, v, where)
+        return DotProductExchange.apply(v, pairs.x, pairs.y, pairs.row, where)  # type: ignore[return-value]
 
 
 class Gaussian(Affinity):
@@ -115,8 +116,7 @@ class Gaussian(Affinity):
         return Pairs(self.scale * x, y, factor)
 
     def sums(self, pairs: Pairs, v: Tensor) -> PairSums:
-        x, y, factor, _ = pairs
-        sums = factor * pair_sum(x, y, _with_ones(v), v.new_zeros(len(v), 1, 1), "exp", 1.0)
+        sums = pairs.factor * pair_sum(pairs.x, pairs.y, _with_ones(v), v.new_zeros(len(v), 1, 1), "exp", 1.0)
         return PairSums(sums[..., :-1], sums[..., -1:])
 
     def pairs_for_means(self, x: Tensor, y: Tensor, channels: int) -> Pairs:

@@ -8,6 +8,7 @@ from evolvent._core.errors import ConfigError
 from evolvent.operators.affinity import Logarithm, Pairs, Power
 from evolvent.operators.fractional_constants import logarithmic_constant, riesz_constant
 from evolvent.operators.fractional_operator import FractionalKernel, FractionalOperator
+from evolvent.operators.strips import pick
 
 
 class InverseFractionalLaplacian(FractionalOperator):
@@ -52,5 +53,5 @@ class InverseFractionalLaplacian(FractionalOperator):
             return FractionalKernel(constant=logarithmic_constant(dim), affinity=Logarithm(scale))
         return FractionalKernel(constant=riesz_constant(dim, s), affinity=Power(dim - 2 * s, scale))
 
-    def combine(self, pairs: Pairs, mine: Tensor, others: Tensor) -> Tensor:
-        return (self.affinity.means if self.normaliser == "row_sum" else self.affinity.weighted)(pairs, others)
+    def combine(self, pairs: Pairs, v: Tensor, where: Tensor | None) -> Tensor:
+        return (self.affinity.means if self.normaliser == "row_sum" else self.affinity.weighted)(pairs, pick(v, where))

@@ -39,5 +39,5 @@ class FractionalLaplacian(FractionalOperator):
     def kernel(s: float, dim: int, scale: float) -> FractionalKernel:
         return FractionalKernel(constant=fractional_constant(dim, s), affinity=Power(dim + 2 * s, scale))
 
-    def combine(self, pairs: Pairs, mine: Tensor, others: Tensor) -> Tensor:
-        return -differences(self, pairs, mine, others)
+    def combine(self, pairs: Pairs, v: Tensor, where: Tensor | None) -> Tensor:
+        return -differences(self, pairs, v, where)

@@ -9,6 +9,7 @@ from torch import Tensor
 from evolvent._core.errors import ConfigError
 from evolvent.operators.affinity import Affinity, DotProduct, Gaussian, Pairs, safe_divide, vanishes
 from evolvent.operators.nonlocal_operator import Embedding, NonlocalOperator, Normaliser
+from evolvent.operators.strips import centre
 
 AffinityName: TypeAlias = Literal["dot", "gaussian"]
 
@@ -57,21 +58,16 @@ class NonlocalDiffusion(NonlocalOperator):
         kernel = _AFFINITIES[affinity](scale)
         super().__init__(channels, kernel, embedding=embedding, normaliser=normaliser, subsample=subsample)
 
-    def combine(self, pairs: Pairs, mine: Tensor, others: Tensor) -> Tensor:
-        return differences(self, pairs, mine, others)
+    def combine(self, pairs: Pairs, v: Tensor, where: Tensor | None) -> Tensor:
+        return differences(self, pairs, v, where)
 
 
-def differences(operator: NonlocalOperator, pairs: Pairs, mine: Tensor, others: Tensor) -> Tensor:
-    r""":math:`\sum_j \omega_{ij} (v_j - v_i)`, over the row sum if that is the normaliser.
-
-    A constant taken from all :math:`v` changes nothing but keeps rounding in proportion to what varies.
-    """
-    constant = others.detach().mean(1, keepdim=True)
-    centred = mine - constant
-    others = centred if others is mine else others - constant
+def differences(operator: NonlocalOperator, pairs: Pairs, v: Tensor, where: Tensor | None) -> Tensor:
+    r""":math:`\sum_j \omega_{ij} (v_j - v_i)`, over the row sum if that is the normaliser."""
     if operator.normaliser == "count":
-        return operator.affinity.differences(pairs, centred, others)
+        return operator.affinity.differences(pairs, v, where)
+    mine, others = centre(v, where)
     if isinstance(operator.affinity, Gaussian):  # whose row sums cannot vanish
-        return operator.affinity.means(pairs, others) - centred
+        return operator.affinity.means(pairs, others) - mine
     weighted, row = operator.affinity.sums(pairs, others)
-    return safe_divide(weighted, row) - centred.masked_fill(vanishes(row), 0.0)
+    return safe_divide(weighted, row) - mine.masked_fill(vanishes(row), 0.0)

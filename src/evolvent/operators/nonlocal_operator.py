@@ -8,11 +8,11 @@ from typing import ClassVar, Literal, TypeAlias, get_args
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from evolvent._core.errors import ConfigError, ShapeError
 from evolvent.operators.affinity import Affinity, Pairs
-from evolvent.operators.pointwise import Pointwise, channels_are_neighbours, pointwise
+from evolvent.operators.pointwise import Pointwise, pointwise
+from evolvent.operators.strips import maxima, pick, strips
 
 Embedding: TypeAlias = Literal["pair", "shared", "none"]
 Normaliser: TypeAlias = Literal["count", "row_sum"]
@@ -84,7 +84,7 @@ class NonlocalOperator(nn.Module):
         self._check(x)
         with torch.autocast(x.device.type, enabled=False):
             mine, others = self._embed(_widen(x))
-            mine, others = strips(mine), self.pooled_strips(others)
+            mine, others = strips(mine), pick(strips(others), maxima(others, self.subsample))
             if self.normaliser == "count":
                 return FrozenOperator(self, self.affinity.pairs(mine, others, self.factor / others.shape[1]))
             return FrozenOperator(self, self.affinity.pairs_for_means(mine, others, self.channels))
@@ -100,20 +100,9 @@ class NonlocalOperator(nn.Module):
         mine, others = both.chunk(2, dim=1)
         return mine, others
 
-    def pooled_strips(self, u: Tensor) -> Tensor:
-        """The strips :math:`j`, (B, M, C)."""
-        if self.subsample == 1:
-            return strips(u)
-        with torch.no_grad():  # only where maxima are; pooling is fast where channels are neighbours in memory
-            near = u.contiguous(memory_format=torch.channels_last)
-            _, where = F.max_pool2d(near, self.subsample, ceil_mode=True, return_indices=True)
-        if channels_are_neighbours(u):  # gradients come back as the features lie in memory
-            return strips(u).gather(1, strips(where))
-        return u.flatten(2).gather(2, where.flatten(2)).mT
-
     @abstractmethod
-    def combine(self, pairs: Pairs, mine: Tensor, others: Tensor) -> Tensor:
-        """The sum over :math:`j` for strips ``mine`` :math:`v_i` and ``others`` :math:`v_j`.
+    def combine(self, pairs: Pairs, v: Tensor, where: Tensor | None) -> Tensor:
+        """The sum over :math:`j` for strips ``v``, (B, N, C), with :math:`v_j` those at ``where``, or all.
 
         Divided by the row sum, if that is the normaliser; :math:`c / N` is in the pairs, if the number of strips is.
         """
@@ -149,17 +138,10 @@ class FrozenOperator:
         operator = self.operator
         with torch.autocast(v.device.type, enabled=False):
             wide = _widen(v)
-            mine = strips(wide)
-            others = mine if operator.subsample == 1 else operator.pooled_strips(wide)
-            sums = operator.combine(self.pairs, mine, others)
+            sums = operator.combine(self.pairs, strips(wide), maxima(wide, operator.subsample))
             if operator.normaliser == "row_sum" and operator.factor != 1:
                 sums = operator.factor * sums
             return _narrow(sums.mT.reshape(v.shape), v.dtype)
-
-
-def strips(u: Tensor) -> Tensor:
-    """The pixel strips of features, (B, C, H, W) to (B, H W, C)."""
-    return u.flatten(2).mT
 
 
 def _widen(u: Tensor) -> Tensor:

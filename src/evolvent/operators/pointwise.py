@@ -30,12 +30,13 @@ class Pointwise(nn.Conv2d):
         return pointwise(input, self.weight)
 
 
-def pointwise(u: Tensor, weight: Tensor) -> Tensor:
-    """The convolution of ``u``, (B, C, H, W), with ``weight``, (C', C, 1, 1)."""
+def pointwise(u: Tensor, weight: Tensor, *, relu: bool = False) -> Tensor:
+    """The convolution of ``u``, (B, C, H, W), with ``weight``, (C', C, 1, 1), and its positive part if ``relu``."""
     if channels_are_neighbours(u):
-        return F.linear(u.permute(0, 2, 3, 1), weight.flatten(1)).permute(0, 3, 1, 2)
+        mixed = F.linear(u.permute(0, 2, 3, 1), weight.flatten(1))
+        return (mixed.relu_() if relu else mixed).permute(0, 3, 1, 2)
     mixed = torch.bmm(weight.flatten(1).expand(u.shape[0], -1, -1), u.flatten(2))
-    return mixed.unflatten(2, u.shape[2:])
+    return (mixed.relu_() if relu else mixed).unflatten(2, u.shape[2:])
 
 
 def channels_are_neighbours(u: Tensor) -> bool:
