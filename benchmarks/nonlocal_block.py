@@ -1,7 +1,7 @@
 """Time and memory of nonlocal blocks, forward and backward, against the same block with all pairs of strips held.
 
 Two stages, C = 32, no subsampling. Whole networks are timed as well: a training step with nonlocal blocks (dot product)
-against one without.
+against one without, with the C library's defaults and with freed memory kept, as ``evolvent run`` has it.
 
 Variants run interleaved in one process; ratios are medians over rounds of ratios in the same round. Peak memory is that
 of the process (resident set, above what weights and a small warm-up pass need), in a process of its own for each form,
@@ -26,6 +26,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from evolvent import create_model
+from evolvent.experiments.freed_memory import keep_freed_memory
 from evolvent.networks import NonlocalBlock
 from evolvent.operators import NonlocalDiffusion
 
@@ -205,6 +206,9 @@ if __name__ == "__main__":
         main(SMOKE)
         measure_networks(2, 32, 1)
     else:
-        networks = {"96x96, batch 2": measure_networks(2, 96, 40)}
-        measured = {"asked": ASKED, "channels": CHANNELS, "stages": 2, "networks": networks, "cases": main(CASES)}
+        cases, networks = main(CASES), {}
+        networks["96x96, batch 2, memory as the C library has it"] = measure_networks(2, 96, 40)
+        assert keep_freed_memory()
+        networks["96x96, batch 2, freed memory kept"] = measure_networks(2, 96, 40)
+        measured = {"asked": ASKED, "channels": CHANNELS, "stages": 2, "networks": networks, "cases": cases}
         store("nonlocal_block", measured, ("evolvent", "torch"))

@@ -146,7 +146,8 @@ def test_degenerate_maps_give_finite_results(kind, embedding, normaliser, subsam
     else:
         assert all(g.isfinite().all() for g in gradient)
     if what in ("constant", "zeros") and not isinstance(op, InverseFractionalLaplacian):
-        assert (value == 0).all()
+        rounding = 1e-5 if kind == "dot" else 0.0
+        assert_close(value, torch.zeros_like(value), rtol=0, atol=rounding)
 
 
 @given(st.integers(1, 6), st.floats(0.05, 0.95), st.floats(-30, 4), st.booleans())
@@ -269,7 +270,7 @@ def test_second_derivatives(kind, embedding):
 @pytest.mark.parametrize("order", [torch.contiguous_format, torch.channels_last])
 @pytest.mark.parametrize("subsample", [1, 2])
 def test_dot_products_in_any_order_in_memory(subsample, order):
-    """Whose exchange has a gradient of its own: second derivatives, and Jacobians by vmap."""
+    """Second derivatives, and Jacobians by vmap."""
     op = NonlocalDiffusion(4, "dot", subsample=subsample).double()
     u = torch.randn(2, 4, 3, 4, dtype=torch.float64).contiguous(memory_format=order).requires_grad_()
     assert torch.autograd.gradgradcheck(op, u)

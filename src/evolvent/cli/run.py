@@ -31,6 +31,7 @@ def run(
     from evolvent.cli.display import TerminalObserver, show_summary
     from evolvent.experiments.catalogue import load_recipe
     from evolvent.experiments.engine import Resources
+    from evolvent.experiments.freed_memory import keep_freed_memory
     from evolvent.experiments.grid import run_folder, run_grid
     from evolvent.experiments.lock import is_main_process
     from evolvent.experiments.observer import Observer
@@ -38,6 +39,7 @@ def run(
     from evolvent.report import summary_csv, write_report
 
     chosen = load_recipe(recipe, settings or (), seed)
+    keep_freed_memory()
     if isinstance(chosen, StudyRecipe):
         if data is not None or devices * nodes > 1:
             raise ConfigError(
