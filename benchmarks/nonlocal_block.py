@@ -153,8 +153,27 @@ def measure_networks(batch: int, size: int, rounds: int) -> dict[str, dict[str, 
     for name, spent in seconds.items():
         ratio = statistics.median(a / b for a, b in zip(spent, plain, strict=True))
         rows[name] = {"seconds": statistics.median(spent), "ratio": ratio}
-        print(f"training step, {size}x{size}, batch {batch}  {name:24s} {rows[name]['seconds']:7.3f} s {ratio:6.3f} x")
     return rows
+
+
+def networks_here(kept: bool, batch: int, size: int, rounds: int) -> dict[str, dict[str, float]]:
+    """Training steps in this process, which keeps freed memory or does what the C library does."""
+    torch.set_num_threads(THREADS)
+    if kept:
+        assert keep_freed_memory()
+    return measure_networks(batch, size, rounds)
+
+
+def networks_apart(batch: int, size: int, rounds: int) -> dict[str, dict[str, dict[str, float]]]:
+    """Training steps in a fresh process for either way to treat freed memory."""
+    found = {}
+    for kept in (False, True):
+        case = f"{size}x{size}, batch {batch}, {'freed memory kept' if kept else 'memory as the C library has it'}"
+        command = [sys.executable, __file__, "--networks", *map(str, (int(kept), batch, size, rounds))]
+        found[case] = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+        for name, row in found[case].items():
+            print(f"{case:48s} {name:24s} {row['seconds']:7.3f} s {row['ratio']:6.3f} x", flush=True)
+    return found
 
 
 def resident(field: str) -> int:
@@ -200,15 +219,15 @@ def main(cases: dict[str, tuple[int, int, int]]) -> dict[str, dict[str, dict[str
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--peak"]:
         print(json.dumps(peak_here(sys.argv[2], sys.argv[3], int(sys.argv[4]), int(sys.argv[5]))))
-        sys.exit()
-    torch.set_num_threads(THREADS)
-    if sys.argv[1:] == ["--smoke"]:
+    elif sys.argv[1:2] == ["--networks"]:
+        kept, *sizes = map(int, sys.argv[2:])
+        print(json.dumps(networks_here(bool(kept), *sizes)))
+    elif sys.argv[1:] == ["--smoke"]:
+        torch.set_num_threads(THREADS)
         main(SMOKE)
-        measure_networks(2, 32, 1)
+        networks_apart(2, 32, 1)
     else:
-        cases, networks = main(CASES), {}
-        networks["96x96, batch 2, memory as the C library has it"] = measure_networks(2, 96, 40)
-        assert keep_freed_memory()
-        networks["96x96, batch 2, freed memory kept"] = measure_networks(2, 96, 40)
-        measured = {"asked": ASKED, "channels": CHANNELS, "stages": 2, "networks": networks, "cases": cases}
+        torch.set_num_threads(THREADS)
+        networks = networks_apart(2, 96, 60)
+        measured = {"asked": ASKED, "channels": CHANNELS, "stages": 2, "networks": networks, "cases": main(CASES)}
         store("nonlocal_block", measured, ("evolvent", "torch"))
