@@ -5,16 +5,16 @@ from __future__ import annotations
 import ctypes
 import os
 
-_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # names of glibc's settings
+_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # numbers of glibc's settings
 _KEPT = 1 << 30  # bytes
 
 
 def keep_freed_memory() -> bool:
     """Let the C library keep freed memory instead of giving it back to the system; False where that is not done.
 
-    glibc gives large pieces back, and the system hands them out again cleared, page by page, in every step. On CPUs
-    that is 2 to 8 % of a step of the networks here. The most memory in use stays what it is. Who has set
-    ``MALLOC_TRIM_THRESHOLD_`` or ``GLIBC_TUNABLES`` is left alone; other allocators and systems are as well.
+    glibc gives large pieces back, and the system hands them out again cleared, page by page, in every training step.
+    Who has set ``MALLOC_TRIM_THRESHOLD_``, ``MALLOC_MMAP_THRESHOLD_`` or ``GLIBC_TUNABLES`` is left alone; other
+    allocators and systems are as well.
     """
     if {"MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_", "GLIBC_TUNABLES"} & os.environ.keys():
         return False
