@@ -18,6 +18,7 @@ import statistics
 import subprocess
 import sys
 import time
+from itertools import product
 from pathlib import Path
 
 import torch
@@ -35,6 +36,7 @@ CHANNELS = 32
 KINDS = ("dot", "gaussian", "fractional", "riesz", "log")
 CASES = {"96x96, batch 1": (1, 96, 3), "32x32, batch 8": (8, 32, 9), "192x192, batch 1": (1, 192, 0)}
 SMOKE = {"12x12, batch 1": (1, 12, 2)}
+STEPS = {2: 60, 8: 24, 32: 12}  # rounds for each batch size
 NETWORKS = {  # as the paper trains them on STL-10
     "hamiltonian74": {"head_pool": 8},
     "nonlocal_hamiltonian74": {"head_pool": 8, "subsample": 4},
@@ -164,10 +166,10 @@ def networks_here(kept: bool, batch: int, size: int, rounds: int) -> dict[str, d
     return measure_networks(batch, size, rounds)
 
 
-def networks_apart(batch: int, size: int, rounds: int) -> dict[str, dict[str, dict[str, float]]]:
-    """Training steps in a fresh process for either way to treat freed memory."""
+def networks_apart(size: int, steps: dict[int, int]) -> dict[str, dict[str, dict[str, float]]]:
+    """Training steps in a fresh process for each batch size and either way to treat freed memory."""
     found = {}
-    for kept in (False, True):
+    for (batch, rounds), kept in product(steps.items(), (False, True)):
         case = f"{size}x{size}, batch {batch}, {'freed memory kept' if kept else 'memory as the C library has it'}"
         command = [sys.executable, __file__, "--networks", *map(str, (int(kept), batch, size, rounds))]
         found[case] = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
@@ -225,9 +227,9 @@ if __name__ == "__main__":
     elif sys.argv[1:] == ["--smoke"]:
         torch.set_num_threads(THREADS)
         main(SMOKE)
-        networks_apart(2, 32, 1)
+        networks_apart(32, {2: 1})
     else:
         torch.set_num_threads(THREADS)
-        networks = networks_apart(2, 96, 60)
+        networks = networks_apart(96, STEPS)
         measured = {"asked": ASKED, "channels": CHANNELS, "stages": 2, "networks": networks, "cases": main(CASES)}
         store("nonlocal_block", measured, ("evolvent", "torch"))

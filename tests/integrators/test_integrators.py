@@ -109,3 +109,11 @@ def test_verlet_maps_preserve_volume():
 
     J = torch.func.jacrev(step)(torch.tensor([0.7, -0.4], dtype=torch.float64))
     assert torch.linalg.det(J).item() == pytest.approx(1, abs=1e-14)
+
+
+@pytest.mark.parametrize("method", [m for m in METHODS if m.reversible and m.acts_on is PartitionedDynamics], ids=repr)
+def test_changes_in_low_precision_leave_the_state_in_full(method):
+    f, u = Hamiltonian(4), (torch.randn(1, 4, 5, 5), torch.randn(1, 4, 5, 5))
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert f.dy(0.0, u[1]).dtype == torch.bfloat16
+        assert [p.dtype for p in method.step(f, 0.0, u, 0.1)] == [torch.float32] * 2

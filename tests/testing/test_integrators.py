@@ -88,6 +88,11 @@ class Forgetful(Verlet):
         return super().unstep(f, t + h, u, h)
 
 
+class Greedy(Verlet):
+    def couplings(self, f, t, h):
+        return [Coupling(0, 1, 1, lambda z: z), *super().couplings(f, t, h)]
+
+
 @pytest.mark.parametrize("kind", [RungeKutta4, Adams, ImplicitExplicit, Kick, Strang])
 def test_methods_of_every_kind_pass(kind):
     check_integrator(kind())
@@ -99,6 +104,7 @@ def test_methods_of_every_kind_pass(kind):
         (Boastful, r"Boastful\(\) is of order (1\.0|0\.9)\d .* claimed 2"),
         (ForgetsTime, "claimed 4"),
         (Forgetful, "claimed reversible"),
+        (Greedy, "changes the state that it is given"),
     ],
 )
 def test_faults_are_found(kind, complaint):

@@ -46,11 +46,11 @@ class PartitionedDynamics(Dynamics):
         """:math:`g(t, y)`."""
 
     def change_y(self, t: float, z: Tensor, h: float) -> Tensor:
-        """:math:`h f(t, z)`, for dynamics that have it at less than the price of a product."""
+        """:math:`h f(t, z)` as a new tensor, for dynamics that have it at less than the price of a product."""
         return h * self.dy(t, z)
 
     def change_z(self, t: float, y: Tensor, h: float) -> Tensor:
-        """:math:`h g(t, y)`."""
+        """:math:`h g(t, y)` as a new tensor."""
         return h * self.dz(t, y)
 
     def forward(self, t: float, u: State) -> State:

@@ -54,12 +54,22 @@ class Integrator(ABC, Generic[F]):
 
 
 class Coupling(NamedTuple):
-    r"""One invertible update of a part of the state, :math:`u_a \leftarrow s\,u_a + g(u_b)` with :math:`s = \pm 1`."""
+    r"""One invertible update of a part of the state, :math:`u_a \leftarrow s\,u_a + g(u_b)` with :math:`s = \pm 1`.
+
+    What :math:`g` gives is a new tensor, which the step takes over: the updated part is made in its memory.
+    """
 
     target: int  # a
     source: int  # b, another part
     sign: int  # s
     g: Callable[[Tensor], Tensor]
+
+    def update(self, part: Tensor, source: Tensor) -> Tensor:
+        """The new value of the target ``part``."""
+        change = self.g(source)
+        if change.dtype != part.dtype or change.shape != part.shape:  # as under autocast
+            return change + self.sign * part
+        return change.add_(part, alpha=self.sign)
 
 
 class ReversibleIntegrator(Integrator[F]):
@@ -77,9 +87,8 @@ class ReversibleIntegrator(Integrator[F]):
 
     def step(self, f: F, t: float, u: State, h: float) -> State:
         state = list(parts(u))
-        for target, source, sign, g in self.couplings(f, t, h):
-            change = g(state[source])
-            state[target] = state[target] + change if sign > 0 else change - state[target]
+        for coupling in self.couplings(f, t, h):
+            state[coupling.target] = coupling.update(state[coupling.target], state[coupling.source])
         return tuple(state[k] for k in self.arrangement)
 
     def unstep(self, f: F, t: float, u: State, h: float) -> State:

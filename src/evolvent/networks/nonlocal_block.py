@@ -85,7 +85,7 @@ class NonlocalBlock(nn.Module):
             system = _Stages(self.outer[k], self.outer[min(k + 1, last)], act)
             if k == last:
                 y, z = state
-                return y + self.integrator.couplings(system, 0.0, h)[0].g(z)
+                return self.integrator.couplings(system, 0.0, h)[0].update(y, z)
             y, z = self.integrator.step(system, 0.0, state, h)
             state = (y, z)
         return state[1]

@@ -1,4 +1,4 @@
-"""Whether a method has the order it claims, and can be undone if it claims so."""
+"""Whether a method has the order it claims, leaves its input alone, and can be undone if it claims so."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from evolvent import integrators
+from evolvent._core.state import parts
 from evolvent.integrators import Integrator, ReversibleIntegrator
 from evolvent.testing._claim import claim
 from evolvent.testing._distance import distance
@@ -23,6 +24,8 @@ _STEPS_UNDONE = 8
 def check_integrator(integrator: Integrator[Any], problem: Problem | None = None) -> None:
     """Measure a method's ``order``, its stability limits and, if it is reversible, that ``unstep`` undoes ``step``.
 
+    A step may not change the state that it is given, which earlier steps and users may still hold.
+
     Args:
         integrator: the method.
         problem: what to measure on; by default the nonlinear problem for what the method acts on.
@@ -31,6 +34,7 @@ def check_integrator(integrator: Integrator[Any], problem: Problem | None = None
     >>> check_integrator(Euler())
     """
     problem = problem or problem_for(integrator)
+    _check_input(integrator, problem)
     _check_order(integrator, problem)
     check_stability(integrator)
     if isinstance(integrator, ReversibleIntegrator):
@@ -50,6 +54,18 @@ def all_integrators() -> list[Integrator[Any]]:
 def _is_plain(kind: type[Integrator[Any]]) -> bool:
     needed = [p for p in inspect.signature(kind).parameters.values() if p.default is p.empty]
     return not inspect.isabstract(kind) and all(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in needed)
+
+
+def _check_input(integrator: Integrator[Any], problem: Problem) -> None:
+    f, h = problem.dynamics, problem.end / _STEPS_UNDONE
+    with torch.no_grad():
+        u = integrator.start(f, 0.0, problem.solution(0.0), h)
+        before = tuple(p.clone() for p in parts(u))
+        integrator.step(f, 0.0, u, h)
+    claim(
+        all(map(torch.equal, parts(u), before)),
+        f"{integrator}: a step changes the state that it is given. Make the change of a coupling as a new tensor.",
+    )
 
 
 def _check_order(integrator: Integrator[Any], problem: Problem) -> None:
