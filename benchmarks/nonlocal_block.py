@@ -1,7 +1,8 @@
 """Time and memory of nonlocal blocks, forward and backward, against the same block with all pairs of strips held.
 
 Two stages, C = 32, no subsampling. Whole networks are timed as well: a training step with nonlocal blocks (dot product)
-against one without, with the C library's defaults and with freed memory kept, as ``evolvent run`` has it.
+against one without, with the C library's defaults and with freed memory kept, as ``evolvent run`` has it, in several
+processes each.
 
 Variants run interleaved in one process; ratios are medians over rounds of ratios in the same round. Peak memory is that
 of the process (resident set, above what weights and a small warm-up pass need), in a process of its own for each form,
@@ -36,7 +37,8 @@ CHANNELS = 32
 KINDS = ("dot", "gaussian", "fractional", "riesz", "log")
 CASES = {"96x96, batch 1": (1, 96, 3), "32x32, batch 8": (8, 32, 9), "192x192, batch 1": (1, 192, 0)}
 SMOKE = {"12x12, batch 1": (1, 12, 2)}
-STEPS = {2: 60, 8: 24, 32: 12}  # rounds for each batch size
+STEPS = {2: 15, 32: 3}  # rounds for each batch size
+PROCESSES = 5  # in which they are measured, for where its memory lies makes one process slower than another
 NETWORKS = {  # as the paper trains them on STL-10
     "hamiltonian74": {"head_pool": 8},
     "nonlocal_hamiltonian74": {"head_pool": 8, "subsample": 4},
@@ -166,16 +168,29 @@ def networks_here(kept: bool, batch: int, size: int, rounds: int) -> dict[str, d
     return measure_networks(batch, size, rounds)
 
 
-def networks_apart(size: int, steps: dict[int, int]) -> dict[str, dict[str, dict[str, float]]]:
-    """Training steps in a fresh process for each batch size and either way to treat freed memory."""
-    found = {}
+def networks_apart(size: int, steps: dict[int, int], processes: int) -> dict[str, dict[str, dict[str, float]]]:
+    """Training steps in fresh processes for each batch size and either way to treat freed memory: medians of theirs."""
+    found: dict[str, dict[str, dict[str, float]]] = {}
     for (batch, rounds), kept in product(steps.items(), (False, True)):
         case = f"{size}x{size}, batch {batch}, {'freed memory kept' if kept else 'memory as the C library has it'}"
         command = [sys.executable, __file__, "--networks", *map(str, (int(kept), batch, size, rounds))]
-        found[case] = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+        runs = [subprocess.run(command, capture_output=True, text=True, check=True).stdout for _ in range(processes)]
+        found[case] = summarise([json.loads(run) for run in runs])
         for name, row in found[case].items():
-            print(f"{case:48s} {name:24s} {row['seconds']:7.3f} s {row['ratio']:6.3f} x", flush=True)
+            spread = f"({row['lowest_ratio']:.3f} to {row['highest_ratio']:.3f})"
+            print(f"{case:48s} {name:24s} {row['seconds']:7.3f} s {row['ratio']:6.3f} x {spread}", flush=True)
     return found
+
+
+def summarise(runs: list[dict[str, dict[str, float]]]) -> dict[str, dict[str, float]]:
+    """Medians over processes, and the range of their ratios."""
+    rows = {}
+    for name in NETWORKS:
+        ratios = [run[name]["ratio"] for run in runs]
+        seconds = statistics.median(run[name]["seconds"] for run in runs)
+        spread = {"lowest_ratio": min(ratios), "highest_ratio": max(ratios)}
+        rows[name] = {"seconds": seconds, "ratio": statistics.median(ratios), **spread}
+    return rows
 
 
 def resident(field: str) -> int:
@@ -227,9 +242,9 @@ if __name__ == "__main__":
     elif sys.argv[1:] == ["--smoke"]:
         torch.set_num_threads(THREADS)
         main(SMOKE)
-        networks_apart(32, {2: 1})
+        networks_apart(32, {2: 1}, 1)
     else:
         torch.set_num_threads(THREADS)
-        networks = networks_apart(96, STEPS)
+        networks = networks_apart(96, STEPS, PROCESSES)
         measured = {"asked": ASKED, "channels": CHANNELS, "stages": 2, "networks": networks, "cases": main(CASES)}
         store("nonlocal_block", measured, ("evolvent", "torch"))

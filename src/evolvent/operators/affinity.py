@@ -13,7 +13,7 @@ from torch.nn import functional as F
 from evolvent._core.errors import ConfigError
 from evolvent.operators.fractional_constants import EULER_GAMMA
 from evolvent.operators.nonlocal_pair_sum import nearest, pair_sum
-from evolvent.operators.strips import centre, pick
+from evolvent.operators.strips import centre, pick, pick_columns
 
 
 class Pairs(NamedTuple):
@@ -100,10 +100,11 @@ class DotProduct(Affinity):
 
     def differences(self, pairs: Pairs, v: Tensor, where: Tensor | None) -> Tensor:
         assert pairs.row is not None
-        flow, lost = pick(v, where).mT @ pairs.y, -pairs.row
+        lost = -pairs.row
         if v.is_contiguous():
-            return (lost * v).baddbmm_(pairs.x, flow.mT)
-        return (lost.mT * v.mT).baddbmm_(flow, pairs.x.mT).mT  # the same, as the strips lie in memory
+            return (lost * v).baddbmm_(pairs.x, pairs.y.mT @ pick(v, where))
+        u = v.mT  # the same, as the strips lie in memory: gradients of one tensor then add up in place
+        return (lost.mT * u).baddbmm_(pick_columns(u, where) @ pairs.y, pairs.x.mT).mT
 
 
 class Gaussian(Affinity):

@@ -30,7 +30,12 @@ def pick(v: Tensor, where: Tensor | None) -> Tensor:
     """The strips at ``where``, (B, M, C), or all; those of images that lie channel after channel do so as well."""
     if where is None:
         return v
-    return v.gather(1, where) if where.is_contiguous() else v.mT.gather(2, where.mT).mT
+    return v.gather(1, where) if where.is_contiguous() else pick_columns(v.mT, where).mT
+
+
+def pick_columns(u: Tensor, where: Tensor | None) -> Tensor:
+    """The same for strips as columns, (B, C, N) to (B, C, M)."""
+    return u if where is None else u.gather(2, where.mT)
 
 
 def centre(v: Tensor, where: Tensor | None) -> tuple[Tensor, Tensor]:
