@@ -19,4 +19,4 @@ def test_python_blocks_of_a_page_run_in_order(code_page, tmp_path, run_script):
 
 def test_recipes_that_pages_show_are_valid(page):
     for block in page.blocks("yaml"):
-        Recipe.read({"name": "shown", **yaml.safe_load(block.text)}, page.name).cells()
+        assert Recipe.read({"name": "shown", **yaml.safe_load(block.text)}, page.name).cells()
