@@ -16,23 +16,30 @@ class Config(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
 
     @classmethod
-    def read(cls, values: dict[str, Any], source: str) -> Self:
-        """Validate ``values``; the first fault becomes one line that names ``source`` and the key."""
+    def read(cls, values: dict[str, Any], source: str, at: str = "") -> Self:
+        """Validate ``values``; the first fault becomes one line that names ``source`` and the key.
+
+        Args:
+            values: what to validate.
+            source: where it was written.
+            at: the key under which it stands there, if it is a part of something larger.
+        """
         try:
             return cls.model_validate(values)
         except ValidationError as error:
-            raise _first_fault(cls, error, source) from None
+            raise _first_fault(cls, error, source, [at] if at else []) from None
 
 
-def _first_fault(model: type[BaseModel], error: ValidationError, source: str) -> Exception:
+def _first_fault(model: type[BaseModel], error: ValidationError, source: str, above: list[str]) -> Exception:
     faults = error.errors()
     fault = next((f for f in faults if f["type"] == "extra_forbidden"), faults[0])  # a misspelt key also seems missing
-    where = ".".join(str(part) for part in fault["loc"])
+    where = ".".join([*above, *(str(part) for part in fault["loc"])])
     if fault["type"] == "extra_forbidden":
         path = [str(part) for part in fault["loc"][:-1]]
         known = _fields(model, path)
         advice = f"Known here: {', '.join(sorted(known))}."
-        return UnknownNameError(f"key in {source}", where, [".".join([*path, key]) for key in known], advice)
+        names = [".".join([*above, *path, key]) for key in known]
+        return UnknownNameError(f"key in {source}", where, names, advice)
     if fault["type"] == "missing":
         return ConfigError(f"{source}: the key {where!r} is missing.")
     return ConfigError(f"{source}: {where}: {fault['msg'].lower()}, got {fault['input']!r}.")

@@ -1,4 +1,4 @@
-"""Data sets by name, batches in a placed random order, augmentation, splits.
+"""Data sets by name, sources served in batches, augmentation, splits.
 
 >>> from evolvent import data
 >>> digits = data.load("digits")
@@ -12,7 +12,7 @@ from evolvent.data.checking import CheckReport, FileReport, PartReport, check
 from evolvent.data.download import Progress
 from evolvent.data.fetching import fetch
 from evolvent.data.image_set import ImageData, ImageSet
-from evolvent.data.loader import Batch, BatchLoader
+from evolvent.data.source import Batches, Material, Source, TensorSource
 from evolvent.data.loading import load
 from evolvent.data.locations import Location, cache_folder, locate
 from evolvent.data.noise import add_noise
@@ -20,17 +20,19 @@ from evolvent.data.reduction import majority_of_squares, mean_of_squares, reduce
 from evolvent.data.splits import split
 
 __all__ = [
-    "Batch",
-    "BatchLoader",
+    "Batches",
     "CatalogueEntry",
     "CheckReport",
     "FileReport",
     "ImageData",
     "ImageSet",
     "Location",
+    "Material",
     "PartReport",
     "Preprocess",
     "Progress",
+    "Source",
+    "TensorSource",
     "add_noise",
     "cache_folder",
     "check",

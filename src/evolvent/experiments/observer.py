@@ -10,28 +10,29 @@ from evolvent.experiments.record import Cost, Result
 
 
 @dataclass(frozen=True)
-class Progress:
+class TrainingProgress:
     """Where a training stands."""
 
     step: int
-    steps: int
+    steps: int | None  # None where a budget of time decides
     epoch: int  # counted from 1
-    epochs: int
-    loss: float  # mean over this epoch so far
-    accuracy: float
-    images_per_second: float
-    seconds_left: float
+    epochs: int | None
+    figures: dict[str, float]  # over the training batches of this epoch so far
+    rows: str  # what a row is called, in the plural
+    rows_per_second: float
+    seconds_left: float | None
+    share_done: float
     epoch_ends: bool
 
 
 class Observer:
     """Does nothing; subclasses override what they want to know."""
 
-    def grid_starts(self, cells: list[Cell], costs: dict[str, Cost], source: str) -> None:
-        """Before the first training; ``costs`` by variant, ``source`` says where the data came from."""
+    def grid_starts(self, cells: list[Cell], origin: str) -> None:
+        """Before the first training; ``origin`` says where the data came from."""
 
-    def network_advised(self, variant: str, advice: str) -> None:
-        """After the grid has started, for each network with something to know before it is trained."""
+    def network_measured(self, cell: Cell, cost: Cost, advice: str) -> None:
+        """Once for each variant, before it is first trained; ``advice`` is empty if there is nothing to know."""
 
     def cell_skipped(self, cell: Cell, folder: Path, result: Result) -> None:
         """The cell was finished by an earlier run."""
@@ -39,8 +40,11 @@ class Observer:
     def cell_starts(self, cell: Cell, folder: Path, resumed: bool) -> None:
         """Before a training."""
 
-    def cell_progresses(self, cell: Cell, progress: Progress) -> None:
+    def cell_progresses(self, cell: Cell, progress: TrainingProgress) -> None:
         """Several times a second during a training."""
 
     def cell_ends(self, cell: Cell, folder: Path, result: Result) -> None:
         """After a training and its evaluation."""
+
+    def cell_fails(self, cell: Cell, folder: Path, reason: str) -> None:
+        """A training that ran beside others ended with an error."""

@@ -5,16 +5,19 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import re
 from itertools import pairwise
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, ValidationInfo, field_validator
+from pydantic import BeforeValidator, Field, SerializeAsAny, ValidationInfo, field_validator, model_validator
 
 from evolvent._core.config import Config
 from evolvent._core.errors import ConfigError
-from evolvent.tasks.class_weights import ClassWeights
-from evolvent.tasks.optimizers import OptimizerConfig
-from evolvent.tasks.schedules import ScheduleConfig
+from evolvent._core.slugs import slug
+from evolvent.tasks import TASKS, DataSettings, OptimizerConfig, ScheduleConfig, Setup, Task, TaskSettings
+
+FORMAT = 1
+"""Number of the format of every file in a run folder; it changes when older files can no longer be read."""
 
 
 class ModelConfig(Config):
@@ -24,60 +27,23 @@ class ModelConfig(Config):
     options: dict[str, Any] = {}
 
 
-class AugmentConfig(Config):
-    """Zero padding with random crop, random horizontal flip, random light; a mask is moved as its image is."""
-
-    pad: int = Field(default=0, ge=0)
-    flip: bool = False
-    exposure: float = Field(default=0.0, ge=0, le=8, description="light is changed by up to so many stops")
-
-
-class DataConfig(Config):
-    """A data set by name, how it is cut and how it is served."""
-
-    name: str
-    batch_size: int = Field(default=100, ge=1)
-    eval_batch_size: int | None = Field(
-        default=None, ge=1, description="by default 500, or for segmentation the batch size"
-    )
-    validation: float = Field(
-        default=0.0, ge=0, lt=1, description="share of the training images held out to choose the model"
-    )
-    fraction: float = Field(default=1.0, gt=0, le=1, description="share of the training images that is used")
-    reduce: int = Field(
-        default=1, ge=1, description="make images smaller by this factor: means over squares, majorities in masks"
-    )
-    augment: AugmentConfig = AugmentConfig()
-
-
-class TaskConfig(Config):
-    """The objective."""
-
-    name: Literal["classification", "segmentation"] = "classification"
-    label_smoothing: float = Field(default=0.0, ge=0, lt=1)
-    class_weights: ClassWeights | None = Field(
-        default=None, description="for segmentation, how rare classes count for more in the loss"
-    )
-    smoothness: float = Field(
-        default=0.0, ge=0, description="weight smoothness decay, alpha_2 of Bohn et al. 2021, eq. 4.8"
-    )
-    test_noise: list[Annotated[float, Field(ge=0, le=1)]] = Field(
-        default=[],
-        description="also test the kept model on noisy images: standard deviations as shares of the pixel range 255",
-    )
-
-    @field_validator("test_noise")
-    @classmethod
-    def _only_for_classification(cls, levels: list[float], info: ValidationInfo) -> list[float]:
-        if levels and info.data.get("name") == "segmentation":
-            raise ValueError("noise is tested for classification only; leave it out for segmentation")
-        return levels
+def _seconds(value: Any) -> Any:
+    """A span of time such as 90, 45s, 5m or 1.5h in seconds."""
+    match = re.fullmatch(r"\s*([0-9.]+)\s*([smh]?)\s*", value) if isinstance(value, str) else None
+    return float(match[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[match[2]] if match else value
 
 
 class TrainingConfig(Config):
-    """How long and by which means."""
+    """How long and by which means; one of ``epochs``, ``steps`` and ``budget`` says how long."""
 
-    epochs: int = Field(default=10, ge=1)
+    epochs: int | None = Field(default=None, ge=1, description="10 unless steps or budget is given")
+    steps: int | None = Field(default=None, ge=1, description="batches to train on, whatever the number of optimisers")
+    budget: Annotated[float, BeforeValidator(_seconds)] | None = Field(
+        default=None, gt=0, description="wall-clock time for training and evaluation, such as 90s, 5m or 2h"
+    )
+    epoch_steps: int | None = Field(
+        default=None, ge=1, description="steps of an epoch, after which the network is evaluated; else one pass"
+    )
     gradient: str = "backprop"
     clip_norm: float | None = Field(default=None, gt=0)
     precision: Literal["32-true", "64-true", "bf16-mixed", "16-mixed"] = "32-true"
@@ -92,22 +58,33 @@ class TrainingConfig(Config):
         description="multilevel training: epochs after which every evolution gets twice the steps of half the size",
     )
 
+    @model_validator(mode="before")
+    @classmethod
+    def _ten_epochs_unless_told(cls, values: Any) -> Any:
+        if isinstance(values, dict) and all(values.get(key) is None for key in ("epochs", "steps", "budget")):
+            return {**values, "epochs": 10}
+        return values
+
+    @model_validator(mode="after")
+    def _one_length(self) -> Self:
+        given = [key for key in ("epochs", "steps", "budget") if getattr(self, key) is not None]
+        if len(given) > 1:
+            raise ValueError(f"give one of epochs, steps and budget, not {' and '.join(given)}")
+        if self.refine_at and self.epochs is None:
+            raise ValueError("refine_at counts epochs, so the length must be given in epochs")
+        return self
+
     @field_validator("refine_at")
     @classmethod
     def _rises_below_epochs(cls, marks: list[int], info: ValidationInfo) -> list[int]:
-        bounds = [*marks, info.data.get("epochs", math.inf)]
+        bounds = [*marks, info.data.get("epochs") or math.inf]
         if any(before >= after for before, after in pairwise(bounds)):
             raise ValueError(f"the network is refined after ever later epochs, before the last of {bounds[-1]}")
         return marks
 
-    @property
-    def level_epochs(self) -> tuple[int, ...]:
-        """Epochs of each level of multilevel training; all on one level unless ``refine_at`` says otherwise."""
-        return tuple(after - before for before, after in pairwise([0, *self.refine_at, self.epochs]))
-
 
 class PublishedFigure(Config):
-    """A figure printed in a paper, to stand beside the measured one; accuracy or mIoU above 1 is in percent."""
+    """A figure printed in a paper, to stand beside the measured one; shares are given in percent, as printed."""
 
     variant: str
     metric: str = "accuracy"
@@ -115,32 +92,77 @@ class PublishedFigure(Config):
     source: str
 
 
+_SECTIONS = ("model", "data", "task", "optimizer", "schedule", "training")
+
+
 class Cell(Config):
     """One training: a recipe with variant and seed chosen. This is what ``config.yaml`` of a run folder holds."""
 
+    format: int = FORMAT
     recipe: str
     variant: str
     seed: int = Field(default=0, ge=0)
     model: ModelConfig
-    data: DataConfig
-    task: TaskConfig = TaskConfig()
+    data: SerializeAsAny[DataSettings]
+    task: SerializeAsAny[TaskSettings]
     optimizer: OptimizerConfig = OptimizerConfig()
     schedule: ScheduleConfig = ScheduleConfig()
     training: TrainingConfig = TrainingConfig()
 
+    @classmethod
+    def read(cls, values: dict[str, Any], source: str, at: str = "") -> Self:
+        """Validate ``values``; the sections ``task`` and ``data`` are checked by the task that ``task.name`` names."""
+        check_format(values, source)
+        task = _section(values, "task", source)
+        kind = TASKS.get(str(task.get("name", TaskSettings().name)))
+        settings = kind.Settings.read(task, source, "task")
+        data = kind.Data.read(_section(values, "data", source), source, "data")
+        return super().read({**values, "task": settings, "data": data}, source, at)
+
+    @property
+    def kind(self) -> type[Task]:
+        """The task's class."""
+        return TASKS.get(self.task.name)
+
+    @property
+    def setup(self) -> Setup:
+        """What the task is told."""
+        return Setup(self.task, self.data, self.optimizer, self.schedule, self.seed)
+
     @property
     def label(self) -> str:
+        """What people call the cell."""
         return f"{self.variant}-seed{self.seed}"
 
     @property
-    def eval_batch_size(self) -> int:
-        """Images evaluated at a time."""
-        return self.data.eval_batch_size or (self.data.batch_size if self.task.name == "segmentation" else 500)
+    def folder_name(self) -> str:
+        """The label as the name of a folder."""
+        return f"{slug(self.variant)}-seed{self.seed}"
+
+
+def check_format(values: Any, source: str) -> None:
+    """Refuse a file that a later version of the library wrote."""
+    found = values.get("format", FORMAT) if isinstance(values, dict) else FORMAT
+    if found != FORMAT:
+        raise ConfigError(f"{source} has format {found}, this version reads {FORMAT}. Use the version that wrote it.")
+
+
+def _section(values: dict[str, Any], name: str, source: str) -> dict[str, Any]:
+    found = values.get(name) or {}
+    if isinstance(found, Config):
+        return found.model_dump(mode="json")
+    if not isinstance(found, dict):
+        raise ConfigError(f"{source}: {name} must be a mapping of keys to values, got {found!r}.")
+    return found
 
 
 class Recipe(Config):
-    """An experiment: a question, a setting, and optionally variants and seeds that span a grid."""
+    """An experiment: a question, a setting, and optionally variants and seeds that span a grid.
 
+    The sections of the setting are kept as they were written; :meth:`cells` validates and completes them.
+    """
+
+    format: int = FORMAT
     name: str
     title: str
     question: str
@@ -148,14 +170,14 @@ class Recipe(Config):
     minutes: float | None = Field(
         default=None, description="measured wall-clock time of the whole grid on two CPU cores"
     )
-    model: ModelConfig
-    data: DataConfig
-    task: TaskConfig = TaskConfig()
-    optimizer: OptimizerConfig = OptimizerConfig()
-    schedule: ScheduleConfig = ScheduleConfig()
-    training: TrainingConfig = TrainingConfig()
+    model: dict[str, Any]
+    data: dict[str, Any]
+    task: dict[str, Any] = {}
+    optimizer: dict[str, Any] = {}
+    schedule: dict[str, Any] = {}
+    training: dict[str, Any] = {}
     variants: dict[str, dict[str, Any]] = {}
-    seeds: list[int] = Field(default=[0], min_length=1)
+    seeds: list[Annotated[int, Field(ge=0)]] = Field(default=[0], min_length=1)
     published: list[PublishedFigure] = []
 
     def cells(self) -> list[Cell]:
@@ -164,31 +186,36 @@ class Recipe(Config):
         A variant is a nested mapping that is laid over the recipe's own setting; a variant that names another model
         starts from that model's default options.
         """
-        return [
-            self._cell(variant, seed) for seed in self.seeds for variant in (self.variants or {self.model.name: {}})
-        ]
+        variants = [self._cell(variant) for variant in self.variants or {str(self.model.get("name")): {}}]
+        return [cell.model_copy(update={"seed": seed}) for seed in dict.fromkeys(self.seeds) for cell in variants]
 
-    def _cell(self, variant: str, seed: int) -> Cell:
-        setting = self.model_dump(include={"model", "data", "task", "optimizer", "schedule", "training"}, mode="json")
+    def _cell(self, variant: str) -> Cell:
+        setting = {name: getattr(self, name) for name in _SECTIONS}
         values = overlay(setting, self.variants.get(variant, {}))
-        values |= {"recipe": self.name, "variant": variant, "seed": seed}
+        values |= {"recipe": self.name, "variant": variant}
         return Cell.read(values, f"variant {variant!r} of recipe {self.name!r}")
 
     @property
     def scope(self) -> tuple[str, str]:
-        """Which data, and how many trainings, in words."""
+        """Which data, and how many trainings, for lists of recipes."""
         cells = self.cells()
-        return ", ".join(dict.fromkeys(cell.data.name for cell in cells)), str(len(cells))
+        named = (str(getattr(cell.data, "name", cell.task.name)) for cell in cells)
+        return ", ".join(dict.fromkeys(named)), str(len(cells))
 
     @property
     def identity(self) -> str:
-        """Eight hexadecimal digits that change with any setting that changes a result."""
-        return _identity(self.model_dump(exclude=_WORDS | {"published"}, mode="json"))
+        """Eight hexadecimal digits that change with what was said of the setting and its variants.
+
+        Defaults that were not said do not count, so a new key moves no run folder; neither do seeds, so seeds can be
+        added to a run.
+        """
+        return _identity({name: getattr(self, name) for name in (*_SECTIONS, "variants")})
 
 
 class StudyRecipe(Config):
     """A question that a registered study answers by a computation of its own; it trains no grid of cells."""
 
+    format: int = FORMAT
     name: str
     title: str
     question: str
@@ -196,24 +223,21 @@ class StudyRecipe(Config):
     minutes: float | None = Field(default=None, description="measured wall-clock time on one CPU core")
     study: str
     settings: dict[str, Any] = {}
-    seeds: list[int] = Field(default=[0], min_length=1)
+    seeds: list[Annotated[int, Field(ge=0)]] = Field(default=[0], min_length=1)
 
     @property
     def scope(self) -> tuple[str, str]:
-        """Which data, and how many trainings, in words."""
+        """Which data, and how many trainings, for lists of recipes."""
         return "its own", "–"
 
     @property
     def identity(self) -> str:
-        """Eight hexadecimal digits that change with any setting that changes a result."""
-        return _identity(self.model_dump(exclude=_WORDS, mode="json"))
+        """Eight hexadecimal digits that change with what was said of the settings."""
+        return _identity({"study": self.study, "settings": self.settings})
 
 
-_WORDS = {"title", "question", "papers", "minutes"}  # change no result
-
-
-def _identity(setting: dict[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(setting, sort_keys=True).encode()).hexdigest()[:8]
+def _identity(said: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(said, sort_keys=True, default=str).encode()).hexdigest()[:8]
 
 
 def overlay(base: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:

@@ -1,9 +1,9 @@
-"""What a finished cell leaves in its folder, and how it is read back.
+"""What a run leaves in its folder, and how it is read back.
 
-A run folder holds ``config.yaml``, ``metrics.csv``, ``checkpoints/``, ``model/``, ``environment.json``, and at the end
-``evaluation.npz`` and ``result.json``; the last marks the cell as finished. A grid's folder has one run folder per
-cell below ``cells/``. The top folder also holds the ``recipe.yaml`` it was made from, ``summary.csv`` and
-``report.html``. All files appear by write-then-rename.
+The folder of a cell holds ``config.yaml``, ``metrics.csv``, ``checkpoints/``, ``model/``, ``environment.json``, and at
+the end ``findings.json``, ``findings.npz`` and ``result.json``; the last marks the cell as finished. A run folder holds
+the ``recipe.yaml`` that it was made from, ``summary.csv``, ``report.html``, and its cells below ``cells/``; a recipe of
+one cell has everything in one folder. All files appear by write-then-rename.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,17 +19,21 @@ import numpy as np
 import yaml
 
 from evolvent._core.errors import ConfigError
-from evolvent._core.files import atomic_path, write_text
-from evolvent.experiments.recipe import Cell, Recipe, StudyRecipe
+from evolvent._core.files import atomic_path, write_json, write_text
+from evolvent.experiments.recipe import FORMAT, Cell, Recipe, StudyRecipe, check_format
+from evolvent.tasks.findings import Figure, Findings
+
+_Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_Dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 
 @dataclass(frozen=True)
 class Cost:
-    """What a network costs for one training batch."""
+    """What a network costs; None where it was not measured."""
 
     parameters: int
-    multiply_adds: int  # of one image, forward
-    activation_bytes: int  # kept for the backward pass of one batch, by the chosen gradient strategy
+    multiply_adds: int | None  # of one row, forward
+    activation_bytes: int | None  # kept for the backward pass of one batch, by the chosen gradient strategy
     batch_size: int
     gradient: str
     device: str
@@ -37,141 +41,138 @@ class Cost:
 
 @dataclass(frozen=True)
 class Result:
-    """Figures of a finished cell; for segmentation, accuracies are those of pixels."""
+    """A finished training in figures."""
 
-    classes: list[str]
+    figures: dict[str, float | None]  # on the test rows
+    kinds: list[Figure]  # what the figures are; the first is the score
     cost: Cost
-    accuracy: float
-    top5: float | None  # None with fewer than six classes
-    loss: float
-    per_class: list[float]
+    rows: str  # what a row is called, in the plural
     best_epoch: int
     epochs: int
     steps: int
     seconds: float
-    images_per_second: float
-    miou: float | None = None  # of segmentation: mean of iou over the classes that occur
-    iou: list[float | None] | None = None  # intersection over union of each class, None where it does not occur
-    noise_accuracy: dict[float, float] = field(default_factory=dict)  # noise level of task.test_noise -> accuracy
+    rows_per_second: float | None
+    stopped: str = ""  # why training ended before its length was reached
 
     @property
-    def score(self) -> str:
-        """The figure that counts most."""
-        return "accuracy" if self.miou is None else "miou"
-
-
-@dataclass(frozen=True)
-class Evaluation:
-    """Arrays of a finished cell, for pictures.
-
-    ``wrong_*`` are the misclassified test images of highest confidence; none for segmentation, where ``shown_*`` are
-    some test images, evenly spread, with their masks. ``features`` holds, for each evolution of the network in order,
-    one image's feature maps through time.
-    """
-
-    confusion: np.ndarray  # (classes, classes) counts: row = true class, column = predicted
-    image: np.ndarray  # (C, H, W) uint8, the image whose features are followed
-    image_label: int  # -1 for segmentation
-    wrong_images: np.ndarray = field(default_factory=lambda: np.zeros((0, 1, 1, 1), np.uint8))  # (M, C, H, W)
-    wrong_labels: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))  # (M,)
-    wrong_predictions: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))  # (M,)
-    wrong_confidences: np.ndarray = field(default_factory=lambda: np.zeros(0, np.float32))  # (M,)
-    features: list[np.ndarray] = field(default_factory=list)  # each (times, channels shown, H', W') float32
-    feature_norms: list[np.ndarray] = field(default_factory=list)  # each (times,) float32
-    shown_images: np.ndarray = field(default_factory=lambda: np.zeros((0, 1, 1, 1), np.uint8))  # (M, C, H, W)
-    shown_labels: np.ndarray = field(default_factory=lambda: np.zeros((0, 1, 1), np.uint8))  # (M, H, W)
-    shown_predictions: np.ndarray = field(default_factory=lambda: np.zeros((0, 1, 1), np.uint8))  # (M, H, W)
+    def score(self) -> Figure:
+        return self.kinds[0]
 
 
 @dataclass(frozen=True)
 class Record:
-    """A run folder, read."""
+    """The folder of a cell, read."""
 
     folder: Path
     cell: Cell
     metrics: dict[str, list[float]]  # column -> one value per epoch; NaN where not measured
     result: Result | None  # None while unfinished
-    evaluation: Evaluation | None
-    environment: dict[str, Any]
+    environment: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def findings(self) -> Findings | None:
+        """What the task found; read when asked for."""
+        return read_findings(self.folder)
 
 
 def cell_folders(folder: Path) -> list[Path]:
-    """The run folders of a run: those of a grid's cells, or the folder itself."""
-    cells = folder / "cells"
-    found = sorted(p.parent for p in cells.glob("*/config.yaml")) if cells.is_dir() else []
-    if not found and not (folder / "config.yaml").is_file():
-        raise ConfigError(f"{folder} is no run folder: it has no config.yaml. Runs lie below runs/<recipe>/<id>.")
-    return found or [folder]
+    """The folders of a run's cells: the folder itself, those below ``cells/``, or both."""
+    own = [folder] if (folder / "config.yaml").is_file() else []
+    found = own + sorted(path.parent for path in (folder / "cells").glob("*/config.yaml"))
+    if not found:
+        raise ConfigError(f"{folder} is not a run folder: it has no config.yaml. Runs lie below runs/<recipe>/<id>.")
+    return found
 
 
 def is_finished(folder: Path) -> bool:
     return (folder / "result.json").is_file()
 
 
-def read_recipe(folder: Path) -> Recipe | None:
-    """The recipe that a run folder was made from.
-
-    Raises:
-        ConfigError: if it is a study's.
-    """
-    if is_study(folder):
-        raise ConfigError(f"{folder} holds a study, not trainings. Choose another folder.")
-    values = _recipe_values(folder)
-    return None if values is None else Recipe.read(values, str(folder / "recipe.yaml"))
+def read_recipe(folder: Path) -> Recipe | StudyRecipe | None:
+    """The recipe that a run folder was made from; None if there is none."""
+    values = _read_yaml(folder / "recipe.yaml")
+    if values is None:
+        return None
+    kind = StudyRecipe if "study" in values else Recipe
+    return kind.read(values, str(folder / "recipe.yaml"))
 
 
 def is_study(folder: Path) -> bool:
     """Whether a run folder was made from a study's recipe."""
-    return "study" in (_recipe_values(folder) or {})
-
-
-def read_study_recipe(folder: Path) -> StudyRecipe | None:
-    """The recipe that a study's folder was made from; None if there is none, or it is no study's."""
-    values = _recipe_values(folder)
-    return StudyRecipe.read(values, str(folder / "recipe.yaml")) if values and "study" in values else None
-
-
-def recipe_identity(folder: Path) -> str | None:
-    """Identity of the recipe that a folder holds a run of, of either kind; None if it holds none."""
-    recipe = read_study_recipe(folder) if is_study(folder) else read_recipe(folder)
-    return recipe.identity if recipe else None
-
-
-def _recipe_values(folder: Path) -> dict[str, Any] | None:
-    path = folder / "recipe.yaml"
-    return yaml.safe_load(path.read_text(encoding="utf-8")) if path.is_file() else None
+    return "study" in (_read_yaml(folder / "recipe.yaml") or {})
 
 
 def read_record(folder: Path) -> Record:
-    """Everything a run folder holds; unfinished parts are None or empty."""
-    path = folder / "config.yaml"
-    if not path.is_file():
-        raise ConfigError(f"{folder} is no run folder: it has no config.yaml. Runs lie below runs/<recipe>/<id>.")
+    """Everything the folder of a cell holds; unfinished parts are None or empty."""
+    cell = read_cell(folder)
+    if cell is None:
+        raise ConfigError(f"{folder} is not a run folder: it has no config.yaml. Runs lie below runs/<recipe>/<id>.")
     environment = folder / "environment.json"
     return Record(
         folder=folder,
-        cell=Cell.read(yaml.safe_load(path.read_text(encoding="utf-8")), str(path)),
+        cell=cell,
         metrics=read_metrics(folder / "metrics.csv"),
-        result=read_result(folder / "result.json"),
-        evaluation=read_evaluation(folder / "evaluation.npz"),
+        result=read_result(folder),
         environment=json.loads(environment.read_text(encoding="utf-8")) if environment.is_file() else {},
     )
 
 
+def read_cell(folder: Path) -> Cell | None:
+    """The cell whose folder this is; None if it is none."""
+    values = _read_yaml(folder / "config.yaml")
+    return None if values is None else Cell.read(values, str(folder / "config.yaml"))
+
+
+def _read_yaml(path: Path) -> dict[str, Any] | None:
+    if not path.is_file():
+        return None
+    try:
+        values = yaml.load(path.read_text(encoding="utf-8"), _Loader)
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{path} is not valid YAML: {str(error).splitlines()[0]}.") from None
+    if not isinstance(values, dict):
+        raise ConfigError(f"{path} is not a mapping of keys to values.")
+    check_format(values, str(path))
+    return values
+
+
 def write_config(path: Path, config: Cell | Recipe | StudyRecipe) -> None:
-    write_text(path, yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False, allow_unicode=True))
+    values = config.model_dump(mode="json")
+    write_text(path, yaml.dump(values, Dumper=_Dumper, sort_keys=False, allow_unicode=True))
 
 
-def write_result(path: Path, result: Result) -> None:
-    write_text(path, json.dumps(asdict(result), indent=2) + "\n")
+def write_result(folder: Path, result: Result) -> None:
+    write_json(folder / "result.json", {"format": FORMAT, **asdict(result)})
 
 
-def read_result(path: Path) -> Result | None:
+def read_result(folder: Path) -> Result | None:
+    path = folder / "result.json"
     if not path.is_file():
         return None
     values = json.loads(path.read_text(encoding="utf-8"))
-    noise = {float(level): accuracy for level, accuracy in values.get("noise_accuracy", {}).items()}
-    return Result(**values | {"cost": Cost(**values["cost"]), "noise_accuracy": noise})
+    check_format(values, str(path))
+    del values["format"]
+    kinds = [Figure(**kind) for kind in values["kinds"]]
+    return Result(**values | {"kinds": kinds, "cost": Cost(**values["cost"])})
+
+
+def write_findings(folder: Path, findings: Findings) -> None:
+    """``findings.json`` for what people read, and ``findings.npz`` for the arrays that it names."""
+    tree, arrays = findings.pack()
+    with atomic_path(folder / "findings.npz") as draft, draft.open("wb") as file:
+        np.savez_compressed(file, allow_pickle=False, **arrays)
+    write_json(folder / "findings.json", {"format": FORMAT, **tree})
+
+
+def read_findings(folder: Path) -> Findings | None:
+    path = folder / "findings.json"
+    if not path.is_file():
+        return None
+    tree = json.loads(path.read_text(encoding="utf-8"))
+    check_format(tree, str(path))
+    del tree["format"]
+    with np.load(folder / "findings.npz", allow_pickle=False) as stored:
+        return Findings.unpack(tree, {name: stored[name] for name in stored.files})
 
 
 def write_metrics(path: Path, rows: list[dict[str, float]]) -> None:
@@ -190,29 +191,3 @@ def read_metrics(path: Path) -> dict[str, list[float]]:
     with path.open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     return {key: [float(row[key] or "nan") for row in rows] for key in (rows[0] if rows else [])}
-
-
-_LISTS = ("features", "feature_norms")
-
-
-def write_evaluation(path: Path, evaluation: Evaluation) -> None:
-    arrays = {f.name: np.asarray(getattr(evaluation, f.name)) for f in fields(evaluation) if f.name not in _LISTS}
-    for name in _LISTS:
-        arrays |= {f"{name}.{k}": array for k, array in enumerate(getattr(evaluation, name))}
-    with atomic_path(path) as draft, draft.open("wb") as file:
-        np.savez_compressed(file, allow_pickle=False, **arrays)
-
-
-def read_evaluation(path: Path) -> Evaluation | None:
-    if not path.is_file():
-        return None
-    with np.load(path, allow_pickle=False) as arrays:
-        values: dict[str, Any] = {name: arrays[name] for name in arrays.files if "." not in name}
-        values |= {name: _numbered(arrays, name) for name in _LISTS}
-    values["image_label"] = int(values["image_label"])
-    return Evaluation(**values)
-
-
-def _numbered(arrays: Any, name: str) -> list[np.ndarray]:
-    count = sum(key.startswith(f"{name}.") for key in arrays.files)
-    return [arrays[f"{name}.{k}"] for k in range(count)]

@@ -1,8 +1,9 @@
-"""Optimisers: SGD and Adam with decay on weights only."""
+"""Optimisers by name: SGD and Adam with decay on weights only, and L-BFGS."""
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Iterable
+from typing import Any, Literal
 
 import torch
 from pydantic import Field
@@ -17,24 +18,39 @@ class OptimizerConfig(Config):
     Decay acts on tensors with two or more axes (matrices and convolution kernels), never on biases or normalisations.
     """
 
-    name: Literal["sgd", "adam"] = "sgd"
+    name: Literal["sgd", "adam", "lbfgs"] = "sgd"
     lr: float = Field(default=0.1, gt=0)
-    momentum: float = Field(default=0.9, ge=0, lt=1)
-    nesterov: bool = False
-    betas: tuple[float, float] = (0.9, 0.999)
-    weight_decay: float = Field(default=0.0, ge=0)
+    momentum: float = Field(default=0.9, ge=0, lt=1, description="of SGD")
+    nesterov: bool = Field(default=False, description="of SGD")
+    betas: tuple[float, float] = Field(default=(0.9, 0.999), description="of Adam")
+    weight_decay: float = Field(default=0.0, ge=0, description="of SGD and Adam")
+    iterations: int = Field(default=20, ge=1, description="of L-BFGS in each step")
+    history: int = Field(default=20, ge=1, description="pairs of vectors that L-BFGS keeps")
 
 
-def make_optimizer(module: nn.Module, config: OptimizerConfig) -> torch.optim.Optimizer:
-    """The optimiser over all parameters of ``module`` that want a gradient."""
-    groups = _decay_groups(module, config.weight_decay)
+def make_optimizer(parameters: Iterable[nn.Parameter], config: OptimizerConfig) -> torch.optim.Optimizer:
+    """The optimiser over the given parameters, those of them that are trained."""
+    trained = [p for p in parameters if p.requires_grad]
+    if config.name == "lbfgs":
+        return torch.optim.LBFGS(
+            trained,
+            lr=config.lr,
+            max_iter=config.iterations,
+            history_size=config.history,
+            line_search_fn="strong_wolfe",
+        )
+    groups = _decay_groups(trained, config.weight_decay)
     if config.name == "adam":
         return torch.optim.Adam(groups, lr=config.lr, betas=config.betas)
     return torch.optim.SGD(groups, lr=config.lr, momentum=config.momentum, nesterov=config.nesterov)
 
 
-def _decay_groups(module: nn.Module, weight_decay: float) -> list[dict]:
-    parameters = [p for p in module.parameters() if p.requires_grad]
+def needs_closure(optimizer: torch.optim.Optimizer) -> bool:
+    """Whether a step of the optimiser evaluates the objective itself, perhaps several times."""
+    return isinstance(optimizer, torch.optim.LBFGS) or getattr(optimizer, "needs_closure", False)
+
+
+def _decay_groups(parameters: list[nn.Parameter], weight_decay: float) -> list[dict[str, Any]]:
     weights = [p for p in parameters if p.ndim >= 2]
     others = [p for p in parameters if p.ndim < 2]
     groups = [{"params": weights, "weight_decay": weight_decay}, {"params": others, "weight_decay": 0.0}]

@@ -1,0 +1,268 @@
+"""The contract of a task: what a network is trained for, independent of how it is trained."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, TypeAlias, TypeVar
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from evolvent._core.config import Config
+from evolvent._core.errors import ConfigError
+from evolvent._core.registry import Registry
+from evolvent.data import Batches, Material
+from evolvent.networks import load, save
+from evolvent.tasks.findings import Figure, Findings
+from evolvent.tasks.optimizers import OptimizerConfig
+from evolvent.tasks.schedules import ScheduleConfig
+
+Sums: TypeAlias = dict[str, Tensor]
+"""Measures that add up over batches and processes, such as a sum of losses and the number of rows behind it."""
+
+
+class TaskSettings(Config):
+    """A recipe's ``task`` section; each task adds its own keys and restricts the name."""
+
+    name: str = "classification"
+
+
+class DataSettings(Config):
+    """A recipe's ``data`` section; each task adds its own keys."""
+
+    batch_size: int | None = Field(default=None, ge=1, description="rows of a step; all rows if null")
+    eval_batch_size: int | None = Field(default=None, ge=1, description="rows evaluated at a time")
+
+    @property
+    def rows_evaluated(self) -> int | None:
+        """Rows evaluated at a time; None for all."""
+        return self.eval_batch_size
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How long a training lasts: steps of an epoch, and of the whole training, None where time decides."""
+
+    epoch_steps: int
+    steps: int | None
+
+
+@dataclass(frozen=True)
+class Turn:
+    """One optimiser's part in a training.
+
+    Attributes:
+        parameters: what it trains.
+        optimizer: which optimiser, and its learning rate.
+        schedule: of the learning rate, over the turn's own time.
+        name: told to :meth:`Task.objective`, so that each turn may have an objective of its own.
+        every: it acts on every so many batches.
+        since, until: the first step on which it may act, and the first on which it no longer does.
+    """
+
+    parameters: Sequence[nn.Parameter]
+    optimizer: OptimizerConfig
+    schedule: ScheduleConfig = field(default_factory=ScheduleConfig)
+    name: str = "network"
+    every: int = 1
+    since: int = 0
+    until: int | None = None
+
+    def acts(self, step: int) -> bool:
+        return step >= self.since and (self.until is None or step < self.until) and (step - self.since) % self.every == 0
+
+
+class Task(nn.Module, ABC):
+    """A network with what it is trained for: objective, measures, findings.
+
+    A task is registered with :func:`register_task` and named by a recipe's ``task.name``. The engine calls, in this
+    order: :meth:`read` once for each data section, :meth:`material` for each cell, the constructor, :meth:`turns`, then
+    :meth:`objective` for every step and :meth:`measure` for every watched batch, and :meth:`conclude` at the end.
+
+    Everything random must be a function of the seed, the step and the rows of a batch: torch's generators are set
+    anew for each step. What a task changes while it trains belongs into parameters or buffers, which checkpoints keep.
+
+    Args:
+        model: the network, built for ``material``.
+        material: what it is trained on.
+        setup: the recipe's settings for this task.
+    """
+
+    Settings: ClassVar[type[TaskSettings]] = TaskSettings
+    Data: ClassVar[type[DataSettings]] = DataSettings
+
+    figures: ClassVar[tuple[Figure, ...]]
+    """What :meth:`figures_of` gives; the first is the score, by which the best model is chosen."""
+
+    epoch: int = 0
+    """The present epoch, set by the engine."""
+
+    def __init__(self, model: nn.Module, material: Material, setup: Setup) -> None:
+        super().__init__()
+        self.model = model
+        self.material_name = material.name
+        self.setup = setup
+
+    @classmethod
+    @abstractmethod
+    def read(cls, data: Any, folder: Path | None) -> Any:
+        """Read what a data section names; the result is shared by all cells with that section.
+
+        Args:
+            data: the section, an instance of :attr:`Data`.
+            folder: where to look for data sets; None for the usual places.
+        """
+
+    @classmethod
+    @abstractmethod
+    def material(cls, found: Any, data: Any, seed: int) -> Material:
+        """Divide what :meth:`read` found into what is trained on, watched and tested; splits may depend on the seed."""
+
+    @classmethod
+    def check_model(cls, name: str, options: Sequence[str]) -> None:
+        """Refuse a network that cannot be used for this task, given the options that it has."""
+
+    @abstractmethod
+    def objective(self, batch: Any, turn: str) -> tuple[Tensor, Sums]:
+        """The objective of a training step, and measures of the batch for the training's figures.
+
+        Under several processes each sees its share of a batch; gradients are averaged.
+        """
+
+    @abstractmethod
+    def measure(self, batch: Any) -> Sums:
+        """Measures of a batch of the watched or test rows, without gradients."""
+
+    @abstractmethod
+    def figures_of(self, sums: Mapping[str, Tensor]) -> dict[str, float]:
+        """Figures from added-up measures of a whole part, or of the training batches of an epoch."""
+
+    def turns(self, plan: Plan) -> list[Turn]:
+        """Which optimiser trains which parameters when; by default one trains the network all the time."""
+        return [Turn(trainable(self.model), self.setup.optimizer, self.setup.schedule)]
+
+    def conclude(self, test: Batches) -> Findings:
+        """Look at the trained network; by default just the figures on the test rows. Called in one process."""
+        return Findings(figures=dict(self.test_figures(test)))
+
+    def save_kept(self, folder: Path) -> None:
+        """Save what is kept of the training; by default the network."""
+        save(self.model, folder)
+
+    def load_kept(self, folder: Path) -> None:
+        """Load what :meth:`save_kept` wrote."""
+        device = next(self.model.parameters()).device
+        self.model = load(folder).to(device)
+
+    def forward(self, batch: Any, turn: str) -> tuple[Tensor, Sums]:
+        """The objective; data parallel training wraps this."""
+        return self.objective(batch, turn)
+
+    def test_figures(self, test: Batches) -> dict[str, float]:
+        """The figures on all rows of a source."""
+        return self.figures_of(self.add_up(test))
+
+    def add_up(self, batches: Batches) -> Sums:
+        """Measures added up over this process's share of a source, in evaluation mode."""
+        total: Sums = {}
+        device = next(self.parameters()).device
+        with evaluating(self):
+            for batch in batches.once():
+                add_sums(total, self.measure(to_device(batch, device)))
+        return total
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What a recipe says to a task."""
+
+    settings: Any
+    data: Any
+    optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
+    schedule: ScheduleConfig = field(default_factory=ScheduleConfig)
+    seed: int = 0
+
+
+TASKS: Registry[type[Task]] = Registry("task", "`evolvent recipes` shows recipes for each of them.")
+
+T = TypeVar("T", bound=type[Task])
+
+
+def register_task(name: str) -> Callable[[T], T]:
+    """Register a task under the name that recipes give as ``task.name``."""
+
+    def add(kind: T) -> T:
+        TASKS.add(name, kind)
+        return kind
+
+    return add
+
+
+def trainable(module: nn.Module) -> list[nn.Parameter]:
+    """The parameters of a module that are trained."""
+    return [p for p in module.parameters() if p.requires_grad]
+
+
+def add_sums(total: Sums, found: Mapping[str, Tensor]) -> None:
+    """Add measures to a total, in place; sums of floating-point numbers are kept in float64."""
+    for name, value in found.items():
+        value = value.detach()
+        value = value.double() if value.is_floating_point() else value
+        total[name] = total[name] + value if name in total else value.clone()
+
+
+@contextmanager
+def evaluating(module: nn.Module) -> Iterator[None]:
+    """Evaluation mode and no gradients inside the block."""
+    was_training = module.training
+    module.eval()
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        module.train(was_training)
+
+
+def to_device(batch: Any, device: torch.device) -> Any:
+    """Tensors in nested tuples, lists and mappings, moved to a device."""
+    if isinstance(batch, Tensor):
+        return batch.to(device, non_blocking=True)
+    if isinstance(batch, tuple) and hasattr(batch, "_fields"):
+        return type(batch)(*(to_device(part, device) for part in batch))
+    if isinstance(batch, (tuple, list)):
+        return type(batch)(to_device(part, device) for part in batch)
+    if isinstance(batch, Mapping):
+        return {key: to_device(part, device) for key, part in batch.items()}
+    return batch
+
+
+def check_turns(turns: Sequence[Turn]) -> None:
+    """Refuse turns without parameters, and two that train one parameter at the same time."""
+    if not turns:
+        raise ConfigError("a task needs at least one turn, got none. Return one from Task.turns.")
+    for turn in turns:
+        if not turn.parameters:
+            raise ConfigError(f"turn {turn.name!r} has no parameters to train. Leave it out, or give it some.")
+        if turn.every < 1 or turn.since < 0 or (turn.until is not None and turn.until <= turn.since):
+            raise ConfigError(
+                f"turn {turn.name!r} must act on every 1, 2, ... batches between since and a later until, got every "
+                f"{turn.every}, since {turn.since}, until {turn.until}."
+            )
+    for k, one in enumerate(turns):
+        owned = set(map(id, one.parameters))
+        for other in turns[k + 1 :]:
+            if _overlap(one, other) and owned & set(map(id, other.parameters)):
+                raise ConfigError(
+                    f"turns {one.name!r} and {other.name!r} train the same parameter at the same time. Divide the "
+                    "parameters between them, or let one begin when the other ends (since, until)."
+                )
+
+
+def _overlap(one: Turn, other: Turn) -> bool:
+    ends = [turn.until if turn.until is not None else float("inf") for turn in (one, other)]
+    return max(one.since, other.since) < min(ends)
