@@ -11,12 +11,12 @@ from evolvent.data.catalogue import CatalogueEntry, describe, list_datasets
 from evolvent.data.checking import CheckReport, FileReport, PartReport, check
 from evolvent.data.download import Progress
 from evolvent.data.fetching import fetch
-from evolvent.data.image_set import ImageData, ImageSet
-from evolvent.data.source import Batches, Material, Source, TensorSource
+from evolvent.data.image_set import ImageBatch, ImageData, ImageSet, ImageSource
 from evolvent.data.loading import load
 from evolvent.data.locations import Location, cache_folder, locate
 from evolvent.data.noise import add_noise
 from evolvent.data.reduction import majority_of_squares, mean_of_squares, reduced
+from evolvent.data.source import Batches, Material, Source, TensorSource
 from evolvent.data.splits import split
 
 __all__ = [
@@ -24,8 +24,10 @@ __all__ = [
     "CatalogueEntry",
     "CheckReport",
     "FileReport",
+    "ImageBatch",
     "ImageData",
     "ImageSet",
+    "ImageSource",
     "Location",
     "Material",
     "PartReport",
