@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +14,7 @@ from torch.optim.swa_utils import update_bn
 
 from evolvent import analysis
 from evolvent._core.errors import ConfigError
-from evolvent._core.files import write_text
+from evolvent._core.files import write_json
 from evolvent._core.randomness import reseed
 from evolvent.data import Batch, BatchLoader, ImageData, ImageSet, Preprocess, load, per_pixel_mean, reduced, split
 from evolvent.evolution import set_gradient
@@ -149,7 +148,7 @@ def run_cell(cell: Cell, data: ImageData, folder: Path, cost: Cost, resources: R
         if trainer.is_global_zero:
             write_config(folder / "config.yaml", cell)
             found = environment(cell.seed, resources.devices, resources.nodes)
-            write_text(folder / "environment.json", json.dumps(found, indent=2) + "\n")
+            write_json(folder / "environment.json", found)
         train, watched = _loaders(cell, splits, trainer)
         trainer.fit(task, train, watched, ckpt_path=last if last.is_file() else None, weights_only=True)
     return _conclude(cell, splits, folder, cost, trainer, history)

@@ -11,7 +11,8 @@ from __future__ import annotations
 import csv
 import io
 import json
-from dataclasses import asdict, dataclass, field, fields
+import math
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ import numpy as np
 import yaml
 
 from evolvent._core.errors import ConfigError
-from evolvent._core.files import atomic_path, write_text
+from evolvent._core.files import atomic_path, write_json, write_text
 from evolvent.experiments.recipe import Cell, Recipe, StudyRecipe
 
 
@@ -163,15 +164,22 @@ def write_config(path: Path, config: Cell | Recipe | StudyRecipe) -> None:
 
 
 def write_result(path: Path, result: Result) -> None:
-    write_text(path, json.dumps(asdict(result), indent=2) + "\n")
+    write_json(path, result)
 
 
 def read_result(path: Path) -> Result | None:
     if not path.is_file():
         return None
     values = json.loads(path.read_text(encoding="utf-8"))
-    noise = {float(level): accuracy for level, accuracy in values.get("noise_accuracy", {}).items()}
+    values |= {name: _number(values[name]) for name in ("accuracy", "loss", "images_per_second")}
+    values["per_class"] = [_number(value) for value in values["per_class"]]
+    noise = {float(level): _number(accuracy) for level, accuracy in values.get("noise_accuracy", {}).items()}
     return Result(**values | {"cost": Cost(**values["cost"]), "noise_accuracy": noise})
+
+
+def _number(value: float | None) -> float:
+    """JSON has no NaN; its place is taken by null."""
+    return math.nan if value is None else value
 
 
 def write_metrics(path: Path, rows: list[dict[str, float]]) -> None:
