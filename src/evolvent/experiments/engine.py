@@ -17,7 +17,7 @@ from torch.optim.swa_utils import update_bn
 from evolvent import analysis
 from evolvent._core.errors import ConfigError
 from evolvent._core.files import write_json
-from evolvent._core.randomness import reseed
+from evolvent._core.randomness import Stream, key, reseed
 from evolvent.analysis.cost import on_a_copy
 from evolvent.data import Batches, Material
 from evolvent.evolution import set_gradient
@@ -94,7 +94,7 @@ def build_model(cell: Cell, material: Material) -> nn.Module:
     known = model_entry(cell.model.name).known_options()
     cell.kind.check_model(cell.model.name, known)
     fitting = {key: value for key, value in material.options.items() if key in known}
-    reseed(cell.seed)
+    reseed(*key(Stream.WEIGHTS, cell.seed))
     model = create_model(cell.model.name, **{**fitting, **cell.model.options})
     set_gradient(model, cell.training.gradient)
     return model.to(memory_format=_MEMORY_FORMATS[cell.training.memory_format])  # pyright: ignore[reportCallIssue]

@@ -7,7 +7,7 @@ from pathlib import Path
 from evolvent._core.errors import ConfigError
 from evolvent._core.slugs import slug
 from evolvent.experiments.engine import DataShelf, Prepared, Resources, advise_on_steps, measure_cost, prepare, run_cell
-from evolvent.experiments.lock import is_main_process, locked
+from evolvent.experiments.lock import is_main_process, locked, refuse_other_run
 from evolvent.experiments.observer import Observer
 from evolvent.experiments.recipe import Cell, Recipe
 from evolvent.experiments.record import Cost, Result, read_cell, read_recipe, read_result, write_config
@@ -59,7 +59,8 @@ def run_grid(
     resources, observer = resources or Resources(), observer or Observer()
     cells = recipe.cells()
     if is_main_process():
-        _refuse_other_run(recipe, folder, resume)
+        earlier = read_recipe(folder)
+        refuse_other_run(earlier.identity if earlier else None, recipe.identity, folder, resume)
     folders = cell_folders_of(cells, folder)
     shelf = DataShelf(data_folder)
     ready = _prepare_variants(cells, shelf, resources)
@@ -115,17 +116,6 @@ def finished_result(cell: Cell, folder: Path) -> Result | None:
     if earlier is not None and earlier != cell:
         raise ConfigError(f"{folder} holds a training with other settings (see its config.yaml). Choose another --out.")
     return read_result(folder)
-
-
-def _refuse_other_run(recipe: Recipe, folder: Path, resume: bool) -> None:
-    """A folder keeps one run: it is gone on with, never mixed with another."""
-    earlier = read_recipe(folder)
-    if earlier is None:
-        return
-    if not resume:
-        raise ConfigError(f"{folder} holds a run already. Add --resume to go on with it, or choose another --out.")
-    if earlier.identity != recipe.identity:
-        raise ConfigError(f"{folder} holds a run with other settings (see its recipe.yaml). Choose another --out.")
 
 
 def _with_earlier_seeds(recipe: Recipe, folder: Path) -> Recipe:

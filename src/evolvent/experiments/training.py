@@ -17,7 +17,7 @@ from lightning.fabric import Fabric
 from torch import Tensor
 
 from evolvent._core.errors import ConfigError
-from evolvent._core.randomness import reseed
+from evolvent._core.randomness import Stream, key, reseed
 from evolvent.data import Batches, Material
 from evolvent.experiments.checkpoints import read_checkpoint, write_checkpoint
 from evolvent.experiments.length import Clock, Length
@@ -127,7 +127,7 @@ class Training:
 
         def gradient() -> Tensor:
             """The objective with its gradient; the first one of a step is counted."""
-            reseed(self.cell.seed, self.step, self.fabric.global_rank)
+            reseed(*key(Stream.STEP, self.cell.seed, self.step, self.fabric.global_rank))
             objective, sums = self.module(batch, turn.name)
             optimizer.zero_grad()
             self.fabric.backward(objective)

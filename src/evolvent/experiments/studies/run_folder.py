@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from evolvent._core.errors import ConfigError
-from evolvent._core.files import atomic_path, write_text
+from evolvent._core.files import atomic_path, write_json
 from evolvent.experiments.environment import environment
 from evolvent.experiments.lock import locked, refuse_other_run
 from evolvent.experiments.recipe import StudyRecipe
@@ -48,7 +48,7 @@ def run_study(recipe: StudyRecipe, folder: Path, *, resume: bool = False, tell: 
             return read_study(folder)
         write_config(folder / "recipe.yaml", recipe)
         circumstances = environment(recipe.seeds[0], devices=1, nodes=1) | {"seeds": recipe.seeds}
-        write_text(folder / "environment.json", json.dumps(circumstances, indent=2) + "\n")
+        write_json(folder / "environment.json", circumstances)
         found = [_run_seed(recipe, k, tell) for k in range(len(recipe.seeds))]
         _write_study(folder, found)
     return found
@@ -84,8 +84,7 @@ def _write_study(folder: Path, found: list[SeedResult]) -> None:
     if arrays:
         with atomic_path(folder / FRAMES) as draft, draft.open("wb") as file:
             np.savez_compressed(file, allow_pickle=False, **arrays)
-    plain = [_to_plain(entry) for entry in found]
-    write_text(folder / STUDY, json.dumps(plain, indent=1, allow_nan=False, ensure_ascii=False) + "\n")
+    write_json(folder / STUDY, [_to_plain(entry) for entry in found], indent=1)
 
 
 def _arrays(entry: SeedResult) -> dict[str, np.ndarray]:
@@ -104,29 +103,14 @@ def _arrays(entry: SeedResult) -> dict[str, np.ndarray]:
 def _to_plain(entry: SeedResult) -> dict[str, Any]:
     result = entry.result
     curves = [asdict(c) | {"series": {n: {"x": x, "y": y} for n, (x, y) in c.series.items()}} for c in result.curves]
-    return _finite(
-        {
-            "seed": entry.seed,
-            "seconds": round(entry.seconds, 3),
-            "answer": result.answer,
-            "tables": [asdict(table) for table in result.tables],
-            "curves": curves,
-            "animations": [animation.title for animation in result.animations],
-        }
-    )
-
-
-def _finite(value: Any) -> Any:
-    """JSON knows neither NaN nor infinity; both become null. Tuples become lists."""
-    match value:
-        case dict():
-            return {key: _finite(entry) for key, entry in value.items()}
-        case list() | tuple():
-            return [_finite(entry) for entry in value]
-        case float():
-            return value if math.isfinite(value) else None
-        case _:
-            return value
+    return {
+        "seed": entry.seed,
+        "seconds": round(entry.seconds, 3),
+        "answer": result.answer,
+        "tables": result.tables,
+        "curves": curves,
+        "animations": [animation.title for animation in result.animations],
+    }
 
 
 def _from_plain(entry: dict[str, Any], arrays: dict[str, np.ndarray]) -> SeedResult:
