@@ -186,7 +186,7 @@ class Setup:
     seed: int = 0
 
 
-TASKS: Registry[type[Task]] = Registry("task", "`evolvent recipes` shows recipes for each of them.")
+TASKS: Registry[type[Task]] = Registry("task")
 
 T = TypeVar("T", bound=type[Task])
 
