@@ -1,4 +1,4 @@
-"""Data sets by name, batches in a placed random order, augmentation, splits.
+"""Data sets by name, batches in a reproducible order, augmentation, splits.
 
 >>> from evolvent import data
 >>> digits = data.load("digits")
@@ -6,36 +6,42 @@
 (1437, ('0', '1', '2'))
 """
 
-from evolvent.data.augment import Preprocess, per_pixel_mean, random_crop, random_exposure, random_flip
-from evolvent.data.catalogue import CatalogueEntry, describe, list_datasets
+from evolvent.data import known  # registers the data sets
+from evolvent.data.augment import add_noise, random_crop, random_exposure, random_flip
 from evolvent.data.checking import CheckReport, FileReport, PartReport, check
-from evolvent.data.download import Progress
-from evolvent.data.fetching import fetch
+from evolvent.data.datasets import CatalogueEntry, Download, Shipped, describe, list_datasets, register_dataset
+from evolvent.data.fetching import DownloadProgress, fetch
+from evolvent.data.formats.arrays import Arrays
 from evolvent.data.image_set import ImageData, ImageSet
+from evolvent.data.layout import Layout
 from evolvent.data.loader import Batch, BatchLoader
-from evolvent.data.loading import load
 from evolvent.data.locations import Location, cache_folder, locate
-from evolvent.data.noise import add_noise
-from evolvent.data.reduction import majority_of_squares, mean_of_squares, reduced
+from evolvent.data.preprocess import Preprocess, majority_of_squares, mean_of_squares, per_pixel_mean, reduced
+from evolvent.data.reading import load
 from evolvent.data.splits import split
 
 __all__ = [
+    "Arrays",
     "Batch",
     "BatchLoader",
     "CatalogueEntry",
     "CheckReport",
+    "Download",
+    "DownloadProgress",
     "FileReport",
     "ImageData",
     "ImageSet",
+    "Layout",
     "Location",
     "PartReport",
     "Preprocess",
-    "Progress",
+    "Shipped",
     "add_noise",
     "cache_folder",
     "check",
     "describe",
     "fetch",
+    "known",
     "list_datasets",
     "load",
     "locate",
@@ -46,5 +52,6 @@ __all__ = [
     "random_exposure",
     "random_flip",
     "reduced",
+    "register_dataset",
     "split",
 ]
