@@ -159,3 +159,8 @@ def test_cache_folders(monkeypatch, platform, expected):
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setattr("sys.platform", platform)
     assert cache_folder() == Path.home() / expected
+
+
+@pytest.mark.parametrize("name", list_datasets())
+def test_advice_is_short_enough_to_read(name):
+    assert len(describe(name).advice) < 220

@@ -82,7 +82,8 @@ class CatalogueEntry:
         """How to get the files."""
         if self.shipped and not self.downloads:
             return f"Run: {self.shipped[0].install}."
-        place = f"place {self.layouts[0].wanted} in a folder given by --data or EVOLVENT_DATA (home: {self.home})"
+        home = "" if self.downloads else f" (home: {self.home})"
+        place = f"place {self.layouts[0].wanted} in a folder given by --data{home}"
         ways = [f"run: evolvent data fetch {self.name}"] if self.downloads else []
         ways += [f"run: {shipped.install}" for shipped in self.shipped]
         text = "; or ".join([*ways, place])

@@ -10,6 +10,8 @@ from evolvent.data.formats.arrays import Arrays
 
 Names = tuple[str, ...]
 
+_SHOWN = 3
+
 
 @dataclass(frozen=True)
 class Layout:
@@ -50,9 +52,11 @@ class Layout:
 
     @property
     def wanted(self) -> str:
-        """The expected files, as text."""
+        """The expected files, as text; of many only the first."""
         place = "" if self.folders[0] == "." else f"{self.folders[0]}/"
-        return place + " + ".join(names[0] for names in self.parts)
+        names = [names[0] for names in self.parts]
+        shown = names if len(names) <= _SHOWN else [*names[: _SHOWN - 1], f"{len(names) - _SHOWN + 1} more"]
+        return place + " + ".join(shown)
 
 
 @dataclass(frozen=True)
