@@ -35,7 +35,8 @@ def _first_fault(model: type[BaseModel], error: ValidationError, source: str) ->
         return UnknownNameError(f"key in {source}", where, [".".join([*path, key]) for key in known], advice)
     if fault["type"] == "missing":
         return ConfigError(f"{source}: the key {where!r} is missing.")
-    return ConfigError(f"{source}: {where}: {shortened(fault['msg'].lower())}, got {shortened(repr(fault['input']))}.")
+    given = shortened(repr(fault["input"]))
+    return ConfigError(f"{source}: {where}: {shortened(fault['msg'].lower(), 150)}, got {given}.")
 
 
 def _listed(names: list[str], width: int = 120) -> str:

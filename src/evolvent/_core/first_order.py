@@ -23,8 +23,8 @@ def first_order_only(backward: Callable[..., tuple[Any, ...]]) -> Callable[..., 
     def marked(ctx: Any, *incoming: Tensor | None) -> tuple[Any, ...]:
         if torch.is_grad_enabled():  # in a backward pass: with create_graph=True
             raise ConfigError(
-                "create_graph=True requests second derivatives, but the integrator or gradient strategy of an evolution"
-                " has first derivatives only. Use gradient='backprop' and an integrator other than ImplicitMidpoint()."
+                "second derivatives (create_graph=True) are not available: the integrator or gradient strategy has"
+                " first derivatives only. Use gradient='backprop' and an integrator other than ImplicitMidpoint()."
             )
         return backward(ctx, *incoming)
 

@@ -6,13 +6,13 @@
 (1437, ('0', '1', '2'))
 """
 
-from evolvent.data import known  # registers the data sets
 from evolvent.data.augment import add_noise, random_crop, random_exposure, random_flip
 from evolvent.data.checking import CheckReport, FileReport, PartReport, check
 from evolvent.data.datasets import CatalogueEntry, Download, Shipped, describe, list_datasets, register_dataset
 from evolvent.data.fetching import DownloadProgress, fetch
 from evolvent.data.formats.arrays import Arrays
 from evolvent.data.image_set import ImageData, ImageSet
+from evolvent.data.known import KNOWN_SETS
 from evolvent.data.layout import Layout
 from evolvent.data.loader import Batch, BatchLoader
 from evolvent.data.locations import Location, cache_folder, locate
@@ -41,7 +41,6 @@ __all__ = [
     "check",
     "describe",
     "fetch",
-    "known",
     "list_datasets",
     "load",
     "locate",
@@ -55,3 +54,6 @@ __all__ = [
     "register_dataset",
     "split",
 ]
+
+for _entry in KNOWN_SETS:
+    register_dataset(_entry)

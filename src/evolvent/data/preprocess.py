@@ -94,7 +94,7 @@ def majority_of_squares(
 
 
 def reduced(data: ImageData, factor: int) -> ImageData:
-    """A set with its images, and masks if it has any, reduced by a whole factor."""
+    """A set with its images, and masks if it has any, reduced by an integer factor."""
     if factor == 1:
         return data
     if factor > min(data.train.shape[1:]):

@@ -108,5 +108,5 @@ def _mask(path: Path, height: int, width: int) -> np.ndarray:
 def _factor(path: Path, size: Sequence[int], height: int, width: int) -> int:
     factor = size[0] // height
     if not factor or tuple(size) != (factor * height, factor * width):
-        raise DataError(f"{path} is {size[1]} x {size[0]}, a whole multiple of {width} x {height} is expected.")
+        raise DataError(f"{path} is {size[1]} x {size[0]}, a multiple of {width} x {height} is expected.")
     return factor

@@ -60,7 +60,7 @@ def _amat_part(path: Path) -> tuple[np.ndarray, np.ndarray]:
     pixels, labels = table[:, :-1], table[:, -1]
     if not (pixels.min() >= 0 and pixels.max() <= 1 and (labels == np.rint(labels)).all()):
         raise DataError(
-            f"{path}: pixels in [0, 1] and a whole label are expected, "
+            f"{path}: pixels in [0, 1] and an integer label are expected, "
             f"found pixels in [{pixels.min():g}, {pixels.max():g}]."
         )
     images = np.rint(pixels * 255).astype(np.uint8).reshape(-1, 1, _AMAT_SIDE, _AMAT_SIDE)
