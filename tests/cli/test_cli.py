@@ -88,7 +88,7 @@ def test_data_verbs(tmp_path):
         (["models", "resnt"], "Did you mean 'resnet'"),
         (["cite", "chang2017"], "Did you mean 'chang2018'"),
         (["data", "check", "cifar"], "Did you mean 'cifar10'"),
-        (["data", "fetch", "digits"], "not for download"),
+        (["data", "fetch", "digits"], "cannot be downloaded"),
         (["evaluate", "nowhere"], "no run folder"),
         (["report", "nowhere"], "no run folder"),
     ],
