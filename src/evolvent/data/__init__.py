@@ -12,11 +12,12 @@ from evolvent.data.checking import CheckReport, FileReport, PartReport, check
 from evolvent.data.download import Progress
 from evolvent.data.fetching import fetch
 from evolvent.data.image_set import ImageData, ImageSet
-from evolvent.data.source import Batches, Material, Source, TensorSource
 from evolvent.data.loading import load
 from evolvent.data.locations import Location, cache_folder, locate
 from evolvent.data.noise import add_noise
+from evolvent.data.points import PointCloud
 from evolvent.data.reduction import majority_of_squares, mean_of_squares, reduced
+from evolvent.data.source import Batches, Material, Source, TensorSource
 from evolvent.data.splits import split
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     "Location",
     "Material",
     "PartReport",
+    "PointCloud",
     "Preprocess",
     "Progress",
     "Source",

@@ -2,6 +2,7 @@
 
 from evolvent.tasks.findings import Figure, Findings
 from evolvent.tasks.optimizers import OptimizerConfig, make_optimizer, needs_closure
+from evolvent.tasks.points import Points
 from evolvent.tasks.schedules import ScheduleConfig, learning_rate_factor
 from evolvent.tasks.task import (
     TASKS,
