@@ -82,5 +82,5 @@ def _run_study(recipe: StudyRecipe, out: Path | None, resume: bool) -> None:
     if before:
         console.print(f"✓ {recipe.name}: finished before")
     for entry in found:
-        console.print(escape(entry.result.answer), soft_wrap=True)
+        console.print(escape(entry.findings.answer), soft_wrap=True)
     console.print(f"report: {report}", soft_wrap=True)

@@ -75,7 +75,7 @@ class Curve:
     title: str
     x_label: str
     y_label: str
-    series: dict[str, tuple[Sequence[float], Sequence[float]]]
+    series: Mapping[str, tuple[Sequence[float], Sequence[float]]]
     log_x: bool = False
     log_y: bool = False
     x_unit: Unit = "number"
