@@ -1,7 +1,6 @@
 """Whole trainings: files, grids, resuming, refusing."""
 
 import csv
-import fcntl
 import json
 from dataclasses import asdict
 
@@ -11,6 +10,7 @@ import yaml
 
 from evolvent import load
 from evolvent._core.errors import ConfigError, DataError, UnknownNameError
+from evolvent._core.lock import exclusive
 from evolvent.data import load as load_data
 from evolvent.experiments.engine import build_model, evaluate_run
 from evolvent.experiments.grid import run_folder, run_grid
@@ -67,7 +67,7 @@ def test_a_run_leaves_every_file(tiny, tmp_path):
     assert record.evaluation.confusion.sum() == 360
     assert len(record.evaluation.features) == 2
     assert record.environment["packages"]["torch"] == torch.__version__
-    assert not list((tmp_path / "run").rglob("*.part"))
+    assert not list((tmp_path / "run").rglob("*.draft"))
     final = [p for kind, p in (n for n in notes.heard if n[0] == "progress")][-1]
     assert final.epoch_ends
     assert (final.step, final.epoch) == (final.steps, 6)
@@ -109,11 +109,8 @@ def test_resume_does_not_mix_runs_with_other_settings(tiny, tmp_path):
 
 
 def test_two_processes_cannot_run_in_one_folder(tiny, tmp_path):
-    (tmp_path / "run").mkdir()
-    with (tmp_path / "run" / ".lock").open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        with pytest.raises(ConfigError, match="another process"):
-            run_grid(tiny(), tmp_path / "run")
+    with exclusive(tmp_path / "run"), pytest.raises(ConfigError, match="another process"):
+        run_grid(tiny(), tmp_path / "run")
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ import yaml
 
 from evolvent import load
 from evolvent._core.errors import ConfigError, NonFiniteError, StorageError
+from evolvent._core.files import draft_path
 from evolvent.experiments import checkpoints
 from evolvent.experiments.checkpoints import LAST, AtomicCheckpointIO
 from evolvent.experiments.grid import run_grid
@@ -100,10 +101,12 @@ def test_a_half_written_file_is_never_taken_for_whole(tiny, tmp_path):
     """What a kill in the middle of a write leaves: drafts beside whole files, and no result."""
     run_grid(tiny(), tmp_path / "run")
     (tmp_path / "run/result.json").unlink()
-    (tmp_path / "run/.result.json.0123.part").write_text('{"accu')
-    (tmp_path / "run/checkpoints/.last.ckpt.0123.part").write_bytes(b"PK half")
+    drafts = [draft_path(tmp_path / "run"), draft_path(tmp_path / "run/checkpoints")]
+    for draft in drafts:
+        draft.write_bytes(b"half")
     results = run_grid(tiny(), tmp_path / "run", resume=True)
     assert results["hamiltonian-seed0"].epochs == 2
+    assert not any(draft.exists() for draft in drafts)
 
 
 def test_a_full_disk_while_saving_is_reported_and_the_earlier_checkpoint_stays(tiny, tmp_path, monkeypatch):

@@ -5,8 +5,8 @@ import json
 import pytest
 import torch
 
+from evolvent._core.plain import plain
 from evolvent.analysis import map_spectra, weight_spectrum
-from evolvent.cli.analyze import plain
 from evolvent.experiments.spectrum_history import SPECTRA, SpectrumHistory, write_spectra
 from evolvent.networks import create_model
 from evolvent.report.analyses import analysis_path
@@ -50,7 +50,7 @@ def test_weights_that_are_not_finite_are_drawn_as_nothing(grid, history):
 
 def test_maps_of_the_trained_network_are_listed(grid):
     model = create_model("nonlocal_hamiltonian", channels=(4,), blocks=1, image_size=8)
-    found = plain({"maps": map_spectra(model, torch.zeros(1, 3, 8, 8))})
+    found = plain({"maps": map_spectra(model, torch.zeros(1, 3, 8, 8))}, digits=6)
     path = analysis_path(min((grid / "cells").iterdir()), "spectra")
     path.parent.mkdir()
     path.write_text(json.dumps(found))

@@ -33,6 +33,10 @@ class ConfigError(EvolventError, ValueError):
     """A configuration that cannot be used as it stands."""
 
 
+class NameClashError(ConfigError):
+    """A name that two packages register, so that it could mean either of two things."""
+
+
 class DataError(EvolventError):
     """A data file that is missing, truncated or of another content than expected."""
 

@@ -82,34 +82,10 @@ def _json(what: str, found: Any) -> str:
     """The measures as JSON, a list of them under a name of its own."""
     import json
 
+    from evolvent._core.plain import plain
+
     name = {"stability": "evolutions", "field-of-view": "fields", "spectra": "maps"}.get(what)
-    return json.dumps(plain({name: found} if name else found), allow_nan=False) + "\n"
-
-
-def plain(value: Any) -> Any:
-    """What JSON can hold: records as objects, complex numbers as pairs, infinity and NaN as null.
-
-    >>> plain({"bound": float("inf"), "mode": 1 + 2j, "steps": (1, 2)})
-    {'bound': None, 'mode': [1.0, 2.0], 'steps': [1, 2]}
-    """
-    import math
-    from dataclasses import asdict, is_dataclass
-
-    from torch import Tensor
-
-    if is_dataclass(value) and not isinstance(value, type):
-        return plain(asdict(value))
-    if isinstance(value, dict):
-        return {key: plain(inner) for key, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(inner) for inner in value]
-    if isinstance(value, Tensor):
-        return plain(value.tolist())
-    if isinstance(value, complex):
-        return [plain(value.real), plain(value.imag)]
-    if isinstance(value, float):
-        return float(f"{value:.6g}") if math.isfinite(value) else None
-    return value
+    return json.dumps(plain({name: found} if name else found, digits=6), allow_nan=False) + "\n"
 
 
 def _show(what: str, label: str, found: Any) -> None:

@@ -11,7 +11,7 @@ from evolvent.data.catalogue import CatalogueEntry, describe, list_datasets
 from evolvent.data.checking import CheckReport, FileReport, PartReport, check
 from evolvent.data.download import Progress
 from evolvent.data.fetching import fetch
-from evolvent.data.image_set import ImageData, ImageSet
+from evolvent.data.image_set import ImageBatch, ImageData, ImageSet, ImageSource
 from evolvent.data.loading import load
 from evolvent.data.locations import Location, cache_folder, locate
 from evolvent.data.noise import add_noise
@@ -25,8 +25,10 @@ __all__ = [
     "CatalogueEntry",
     "CheckReport",
     "FileReport",
+    "ImageBatch",
     "ImageData",
     "ImageSet",
+    "ImageSource",
     "Location",
     "Material",
     "PartReport",

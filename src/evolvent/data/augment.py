@@ -20,10 +20,9 @@ from torch.nn import functional
 
 from evolvent._core import files, randomness
 from evolvent._core.errors import ModelFileError
+from evolvent._core.randomness import Stream, key
 
 _FILE = "preprocess.safetensors"
-
-_ROW_STREAM, _COLUMN_STREAM, _FLIP_STREAM, _LIGHT_STREAM = 1, 2, 3, 4
 
 
 def per_pixel_mean(
@@ -85,8 +84,8 @@ def random_crop(
     """
     if pad == 0:
         return batch
-    rows = randomness.integers(index, 2 * pad + 1, seed, epoch, _ROW_STREAM)
-    columns = randomness.integers(index, 2 * pad + 1, seed, epoch, _COLUMN_STREAM)
+    rows = randomness.integers(index, 2 * pad + 1, *key(Stream.CROP_ROW, seed, epoch))
+    columns = randomness.integers(index, 2 * pad + 1, *key(Stream.CROP_COLUMN, seed, epoch))
     return _windows(functional.pad(batch, (pad, pad, pad, pad), value=fill), batch.shape, rows, columns)
 
 
@@ -114,7 +113,7 @@ def random_flip(
 
     Shape: (B, C, H, W) -> (B, C, H, W).
     """
-    mirrored = randomness.uniform(index, seed, epoch, _FLIP_STREAM) < 0.5
+    mirrored = randomness.uniform(index, *key(Stream.FLIP, seed, epoch)) < 0.5
     return torch.where(mirrored[:, None, None, None], batch.flip(-1), batch)
 
 
@@ -133,5 +132,5 @@ def random_exposure(
     """
     if stops == 0:
         return batch
-    gain = torch.exp2(stops * (2 * randomness.uniform(index, seed, epoch, _LIGHT_STREAM) - 1))
+    gain = torch.exp2(stops * (2 * randomness.uniform(index, *key(Stream.EXPOSURE, seed, epoch)) - 1))
     return (batch * gain[:, None, None, None]).clamp_(max=255)

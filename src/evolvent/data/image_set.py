@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from evolvent._core.errors import ShapeError
+from evolvent.data.source import Source
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,35 @@ class ImageSet:
         """How many images, or pixels where each has a label, each class has."""
         counts = torch.bincount(self.labels.flatten(), minlength=len(self.classes))
         return tuple(counts[: len(self.classes)].tolist())
+
+
+class ImageBatch(NamedTuple):
+    """Images uint8 (B, C, H, W), labels int64 (B,) or (B, H, W), their rows int64 (B,), and the epoch."""
+
+    images: Tensor
+    labels: Tensor
+    rows: Tensor
+    epoch: int
+
+
+class ImageSource(Source):
+    """The images of a set, row by row.
+
+    >>> images = ImageSet(torch.zeros(4, 1, 2, 2, dtype=torch.uint8), torch.tensor([0, 1, 0, 1]), ("even", "odd"))
+    >>> ImageSource(images).take(torch.tensor([3, 0]), seed=0, epoch=0).labels
+    tensor([1, 0])
+    """
+
+    def __init__(self, images: ImageSet) -> None:
+        self.images = images
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    def take(self, rows: Tensor, seed: int, epoch: int) -> ImageBatch:
+        rows = rows.to(self.images.images.device)
+        labels = self.images.labels.index_select(0, rows).long()
+        return ImageBatch(self.images.images.index_select(0, rows), labels, rows, epoch)
 
 
 @dataclass(frozen=True)

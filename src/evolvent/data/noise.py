@@ -6,8 +6,7 @@ import torch
 from torch import Tensor
 
 from evolvent._core import randomness
-
-_STREAM = 4
+from evolvent._core.randomness import Stream, key
 
 
 def add_noise(
@@ -35,5 +34,5 @@ def add_noise(
     """
     pixels = images[0].numel() if len(images) else 0
     place = index.to(images.device)[:, None] * pixels + torch.arange(pixels, device=images.device)
-    noise = randomness.normal(place, seed, _STREAM).view(images.shape)
+    noise = randomness.normal(place, *key(Stream.TEST_NOISE, seed)).view(images.shape)
     return (images + 255 * level * noise).round_().clamp_(0, 255).to(torch.uint8)

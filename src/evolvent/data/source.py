@@ -152,7 +152,7 @@ class Batches:
 
 @lru_cache(maxsize=4)
 def _order(count: int, seed: int, epoch: int) -> Tensor:
-    return randomness.permutation(count, seed, epoch)
+    return randomness.permutation(count, *randomness.key(randomness.Stream.ORDER, seed, epoch))
 
 
 class TensorSource(Source):

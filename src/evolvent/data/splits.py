@@ -15,9 +15,8 @@ from torch import Tensor
 
 from evolvent._core import randomness
 from evolvent._core.errors import ConfigError
+from evolvent._core.randomness import Stream, key
 from evolvent.data.image_set import ImageSet
-
-_STREAM = 0x5711  # keeps these draws apart from the epoch orders of the same seed
 
 
 def split(images: ImageSet, fraction: float, seed: int) -> tuple[ImageSet, ImageSet]:
@@ -48,11 +47,11 @@ def share(total: int, fraction: float) -> int:
     return math.floor(total * Fraction(str(float(fraction))) + Fraction(1, 2))
 
 
-def stratified(labels: Tensor, count: int, seed: int) -> tuple[Tensor, Tensor]:
+def stratified(labels: Tensor, count: int, seed: int, stream: Stream = Stream.SUBSET) -> tuple[Tensor, Tensor]:
     """Ascending rows of ``count`` images with the classes in proportion, and of the others."""
     if not 0 <= count <= len(labels):
         raise ConfigError(f"{count} images cannot be chosen from {len(labels)}.")
-    order = randomness.permutation(len(labels), seed, _STREAM).to(labels.device)
+    order = randomness.permutation(len(labels), *key(stream, seed)).to(labels.device)
     chosen = torch.zeros(len(labels), dtype=torch.bool, device=labels.device)
     for label, quota in enumerate(_quotas(torch.bincount(labels).tolist(), count)):
         chosen[order[labels[order] == label][:quota]] = True

@@ -27,7 +27,7 @@ def load_recipe(name_or_file: str, settings: Sequence[str] = (), seed: int | Non
         settings: for example ``["optimizer.lr=0.05", "seeds=[0, 1]"]``; values are YAML.
         seed: shorthand for one seed.
 
-    >>> load_recipe("demo", ["training.epochs=3"]).training.epochs
+    >>> load_recipe("demo", ["training.epochs=3"]).cells()[0].training.epochs
     3
     """
     values = _read(name_or_file)

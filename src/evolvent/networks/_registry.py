@@ -68,7 +68,7 @@ def register_member(
     name: str, family: str, *, recipe: str | None = None, papers: tuple[str, ...] = (), **options: Any
 ) -> None:
     """Register a network of a family that fixes some of the family's options; ``papers`` come before the family's."""
-    parent = MODELS.get(family)
+    parent = MODELS.registered(family)
     MODELS.add(name, ModelEntry(name, parent.build, family, papers + parent.papers, recipe or parent.recipe, options))
 
 

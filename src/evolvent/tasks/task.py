@@ -74,7 +74,8 @@ class Turn:
     until: int | None = None
 
     def acts(self, step: int) -> bool:
-        return step >= self.since and (self.until is None or step < self.until) and (step - self.since) % self.every == 0
+        inside = step >= self.since and (self.until is None or step < self.until)
+        return inside and (step - self.since) % self.every == 0
 
 
 class Task(nn.Module, ABC):
@@ -98,9 +99,6 @@ class Task(nn.Module, ABC):
 
     figures: ClassVar[tuple[Figure, ...]]
     """What :meth:`figures_of` gives; the first is the score, by which the best model is chosen."""
-
-    epoch: int = 0
-    """The present epoch, set by the engine."""
 
     def __init__(self, model: nn.Module, material: Material, setup: Setup) -> None:
         super().__init__()
@@ -191,6 +189,15 @@ class Setup:
 TASKS: Registry[type[Task]] = Registry("task", "`evolvent recipes` shows recipes for each of them.")
 
 T = TypeVar("T", bound=type[Task])
+
+
+def mean_over_processes(value: Tensor) -> Tensor:
+    """The mean of a tensor over all processes of a training, without gradient."""
+    value = value.detach().clone()
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
+        torch.distributed.all_reduce(value)
+        value /= torch.distributed.get_world_size()
+    return value
 
 
 def register_task(name: str) -> Callable[[T], T]:

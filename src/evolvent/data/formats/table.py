@@ -13,6 +13,7 @@ import numpy as np
 import torch
 
 from evolvent._core.errors import DataError
+from evolvent._core.randomness import Stream
 from evolvent.data.formats.arrays import Arrays, reading
 from evolvent.data.splits import stratified
 
@@ -31,5 +32,6 @@ def read_table(path: Path, top: int, test_count: int) -> Arrays:
     if not 0 < test_count < len(table):
         raise DataError(f"{path}: more than {test_count} rows are expected, found {len(table)}.")
     images = np.rint(pixels * (255 / top)).astype(np.uint8).reshape(-1, 1, side, side)
-    test, train = (rows.numpy() for rows in stratified(torch.from_numpy(labels), test_count, _SPLIT_SEED))
+    rows = stratified(torch.from_numpy(labels), test_count, _SPLIT_SEED, Stream.TEST_SPLIT)
+    test, train = (part.numpy() for part in rows)
     return Arrays(images[train], labels[train], images[test], labels[test])

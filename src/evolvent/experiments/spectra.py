@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from torch import nn
 
 from evolvent._core.files import atomic_path
+from evolvent.analysis.weight_spectrum import nonlocal_maps, nonlocal_spectra
 
 if TYPE_CHECKING:
     from evolvent.analysis.weight_spectrum import WeightSpectrum
@@ -59,3 +61,26 @@ def read_spectra(path: Path) -> SpectrumHistory | None:
             if place:
                 getattr(history, name)[int(place[0]), int(place[1])] = list(arrays[key])
     return history
+
+
+class SpectrumRecord:
+    """Writes ``spectra.npz`` at the start and after each epoch, if the network has nonlocal blocks.
+
+    A resumed training goes on with what the file holds up to its epoch.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / SPECTRA
+        self.history = SpectrumHistory()
+
+    def start(self, network: nn.Module) -> None:
+        self.record(network, 0)
+
+    def resume(self, epoch: int) -> None:
+        earlier = read_spectra(self.path)
+        self.history = earlier.until(epoch) if earlier else SpectrumHistory()
+
+    def record(self, network: nn.Module, epoch: int) -> None:
+        if nonlocal_maps(network):
+            self.history.add(epoch, nonlocal_spectra(network))
+            write_spectra(self.path, self.history)
