@@ -32,6 +32,7 @@ class Stream(IntEnum):
     TEST_SPLIT = 7
     WEIGHTS = 8
     STEP = 9
+    POINTS = 10
 
     @property
     def place(self) -> tuple[str, ...]:
@@ -41,7 +42,7 @@ class Stream(IntEnum):
     @property
     def seeds_torch(self) -> bool:
         """Whether a key seeds torch's own generators, which share no numbers with the counter-based one here."""
-        return self in (Stream.WEIGHTS, Stream.STEP)
+        return self in (Stream.WEIGHTS, Stream.STEP, Stream.POINTS)
 
 
 _PLACES = {
@@ -51,6 +52,7 @@ _PLACES = {
     Stream.FLIP: ("epoch",),
     Stream.EXPOSURE: ("epoch",),
     Stream.STEP: ("step", "rank"),
+    Stream.POINTS: ("part",),
 }
 _BARE = frozenset({Stream.ORDER, Stream.WEIGHTS, Stream.STEP})
 _STREAM_LAST = frozenset({Stream.CROP_ROW, Stream.CROP_COLUMN, Stream.FLIP, Stream.EXPOSURE})

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from evolvent._core.errors import ConfigError
-from evolvent._core.randomness import derive_seed
+from evolvent._core.randomness import Stream, derive_seed, key
 from evolvent.data import Batches, Material, PointCloud, TensorSource
 from evolvent.networks import PointNetwork
 from evolvent.tasks.findings import Animation, Figure, Findings
@@ -23,7 +23,7 @@ from evolvent.tasks.task import DataSettings, Plan, Sums, Task, TaskSettings, Tu
 class PointsSettings(TaskSettings):
     """The objective, who trains the last linear map, and what the animation of the flow shows."""
 
-    name: str = "points"
+    name: Literal["points"] = "points"
     label_smoothing: float = Field(default=0.0, ge=0, lt=1)
     head_optimizer: OptimizerConfig | None = Field(
         default=None, description="trains the last linear map in turns of its own; the recipe's optimiser the rest"
@@ -57,7 +57,8 @@ class Points(Task):
     @classmethod
     def material(cls, found: None, data: PointsData, seed: int) -> Material:
         sizes = (data.points, data.points, data.validation)
-        train, test, further = (TensorSource(*data.draw(derive_seed(seed, k), n)) for k, n in enumerate(sizes))
+        seeds = [derive_seed(*key(Stream.POINTS, seed, part)) for part in range(len(sizes))]
+        train, test, further = (TensorSource(*data.draw(*drawn)) for drawn in zip(seeds, sizes, strict=True))
         return Material(
             data.kind, train, further if data.validation else test, test, origin="drawn from the seed", rows="points",
             example=test.columns[0][:: -(-len(test) // 100)], options={"num_classes": data.classes, "in_features": 2},
@@ -79,12 +80,15 @@ class Points(Task):
         return [Turn(rest, setup.optimizer, setup.schedule), last]
 
     def objective(self, batch: Any, turn: str) -> tuple[Tensor, Sums]:
-        answers = self.model(batch[0])
+        answers = self._answers(batch[0])
         loss = F.cross_entropy(answers, batch[1], label_smoothing=self.setup.settings.label_smoothing)
         return loss, _sums(answers, batch[1])
 
     def measure(self, batch: Any) -> Sums:
-        return _sums(self.model(batch[0]), batch[1])
+        return _sums(self._answers(batch[0]), batch[1])
+
+    def _answers(self, x: Tensor) -> Tensor:
+        return self.model(x.to(next(self.parameters())))
 
     def figures_of(self, sums: Mapping[str, Tensor]) -> dict[str, float]:
         return {name: sums[name].item() / sums["rows"].item() for name in ("accuracy", "loss")}
@@ -101,11 +105,11 @@ class Points(Task):
 
     def _flow(self, path: Tensor, size: float, y: Tensor) -> Animation:
         """The way of the points, and the class that the network gives to each point of their plane."""
-        settings, like, reach = self.setup.settings, next(self.parameters()), 1.1 * size
+        settings, reach = self.setup.settings, 1.1 * size
         line = torch.linspace(-reach, reach, settings.grid)
         plane = torch.cartesian_prod(line, line).flip(1)  # rows go up, columns to the right
         with evaluating(self):
-            regions = self.model(plane.to(like)).argmax(dim=1).view(settings.grid, settings.grid).cpu().numpy()
+            regions = self._answers(plane).argmax(dim=1).view(settings.grid, settings.grid).cpu().numpy()
         frames = turning_view(path) if settings.projection == "turning" else path[..., :2]
         return Animation("Flow of the points", frames.numpy(), y.numpy(), regions, (-reach, reach, -reach, reach))
 
