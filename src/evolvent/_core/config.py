@@ -42,6 +42,8 @@ def _first_fault(model: type[BaseModel], error: ValidationError, source: str, ab
         return UnknownNameError(f"key in {source}", where, names, advice)
     if fault["type"] == "missing":
         return ConfigError(f"{source}: the key {where!r} is missing.")
+    if fault["type"] == "value_error":  # a check of ours, whose message says what was given
+        return ConfigError(f"{source}: {where}: {fault['msg'].removeprefix('Value error, ')}.")
     return ConfigError(f"{source}: {where}: {fault['msg'].lower()}, got {fault['input']!r}.")
 
 

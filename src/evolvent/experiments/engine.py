@@ -173,14 +173,14 @@ def _conclude(training: Training, cost: Cost) -> Result:
         findings = task.conclude(Batches(material.test, cell.data.rows_evaluated, cell.seed))
         speed = training.rows[-1]["rows_per_second"]
         result = Result(
-            figures=findings.figures,
+            figures=dict(findings.figures),
             kinds=list(task.figures),
             cost=cost,
             rows=material.rows,
             best_epoch=training.best_epoch,
             epochs=len(training.rows),
             steps=training.step,
-            seconds=training.seconds,
+            seconds=training.pace.trained,
             rows_per_second=speed,
         )
         write_findings(folder, findings)

@@ -177,7 +177,7 @@ class Findings:
         arrays: further arrays by name, kept with the run for whoever wants them.
     """
 
-    figures: dict[str, float | None] = field(default_factory=dict)
+    figures: Mapping[str, float | None] = field(default_factory=dict)
     answer: str = ""
     tables: list[Table] = field(default_factory=list)
     curves: list[Curve] = field(default_factory=list)
