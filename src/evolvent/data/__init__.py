@@ -6,6 +6,7 @@
 (1437, ('0', '1', '2'))
 """
 
+from evolvent._core.randomness import normal, uniform
 from evolvent.data.augment import Preprocess, per_pixel_mean, random_crop, random_exposure, random_flip
 from evolvent.data.catalogue import CatalogueEntry, describe, list_datasets
 from evolvent.data.checking import CheckReport, FileReport, PartReport, check
@@ -47,10 +48,12 @@ __all__ = [
     "locate",
     "majority_of_squares",
     "mean_of_squares",
+    "normal",
     "per_pixel_mean",
     "random_crop",
     "random_exposure",
     "random_flip",
     "reduced",
     "split",
+    "uniform",
 ]

@@ -65,9 +65,8 @@ class Training:
         tell: Callable[[TrainingProgress], None] = lambda progress: None,
     ) -> None:
         share = {"rank": fabric.global_rank, "world_size": fabric.world_size}
-        self.cell, self.task, self.material, self.fabric, self.folder, self.tell = (
-            cell, task, material, fabric, folder, tell,
-        )  # fmt: skip
+        self.cell, self.task, self.material = cell, task, material
+        self.fabric, self.folder, self.tell = fabric, folder, tell
         self.batches = Batches(material.train, cell.data.batch_size, cell.seed, **share)
         self.watched = watched_batches(cell, material, **share)
         self.length = Length.of(cell.training, len(self.batches))
@@ -92,8 +91,6 @@ class Training:
             self._train_epoch()
             self._end_epoch()
         self.fabric.barrier()
-
-    # -- steps
 
     def _train_epoch(self) -> None:
         end, every = self.length.epoch_end(self.step), self.cell.training.checkpoint_steps
@@ -156,8 +153,6 @@ class Training:
             total = (end - turn.since) / per_epoch
         return learning_rate_factor(turn.schedule, now, total)
 
-    # -- epochs
-
     def _end_epoch(self) -> None:
         began = time.perf_counter()
         watched = self.evaluate(self.watched)
@@ -216,8 +211,6 @@ class Training:
         copies = {name: value.clone() for name, value in sums.items()}  # sums are made in place
         return cast(Sums, self.fabric.all_reduce(copies, reduce_op="sum"))
 
-    # -- length
-
     def _is_over(self) -> bool:
         if self.length.steps is not None:
             return self.step >= self.length.steps
@@ -263,8 +256,6 @@ class Training:
         )
         self.tell(progress)
 
-    # -- optimisers and levels
-
     def _set_up(self) -> None:
         """Make the optimisers of all turns and place everything on its device, for the network as it is now."""
         self.turns = self.task.turns(self.length.plan)
@@ -284,8 +275,6 @@ class Training:
             self._set_up()
             carry_state(old, old_optimizer.optimizer, self.task.model, self.optimizers[0].optimizer)
             self._level += 1
-
-    # -- checkpoints
 
     def _resume(self, state: dict[str, Any] | None) -> None:
         for _ in range(state["level"] if state else 0):
