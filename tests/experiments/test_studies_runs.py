@@ -98,6 +98,8 @@ def test_seeds_can_be_added(recipe, tmp_path):
     assert "multilevel 1 → 2" in told  # the one seed that was missing
     assert (tmp_path / "seeds" / "0" / "seconds.json").stat().st_mtime_ns == before
     assert read_recipe(tmp_path).seeds == [0, 1, 3]
+    assert is_finished(tmp_path, [3])
+    assert not is_finished(tmp_path, [3, 4])
 
 
 STUDY = """

@@ -54,10 +54,12 @@ def run_study(recipe: StudyRecipe, folder: Path, *, resume: bool = False, tell: 
     return [_read_seed(folder, seed) for seed in dict.fromkeys(recipe.seeds)]
 
 
-def is_finished(folder: Path) -> bool:
-    """Whether a folder holds a study, with everything that its recipe's seeds gave."""
+def is_finished(folder: Path, seeds: Sequence[int] | None = None) -> bool:
+    """Whether a folder holds a study that is finished with all of these seeds; by default those of its recipe."""
     recipe = read_recipe(folder)
-    return isinstance(recipe, StudyRecipe) and all(_is_written(folder, seed) for seed in recipe.seeds)
+    if not isinstance(recipe, StudyRecipe):
+        return False
+    return all(_is_written(folder, seed) for seed in (recipe.seeds if seeds is None else seeds))
 
 
 def read_study(folder: Path) -> list[SeedResult]:
