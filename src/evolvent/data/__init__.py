@@ -16,6 +16,7 @@ from evolvent.data.image_set import ImageBatch, ImageData, ImageSet, ImageSource
 from evolvent.data.known import KNOWN_SETS
 from evolvent.data.layout import Layout
 from evolvent.data.locations import Location, cache_folder, locate
+from evolvent.data.points import PointCloud
 from evolvent.data.preprocess import Preprocess, majority_of_squares, mean_of_squares, per_pixel_mean, reduced
 from evolvent.data.reading import load
 from evolvent.data.source import Batches, Material, Source, TensorSource
@@ -37,6 +38,7 @@ __all__ = [
     "Location",
     "Material",
     "PartReport",
+    "PointCloud",
     "Preprocess",
     "Shipped",
     "Source",
