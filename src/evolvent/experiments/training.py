@@ -21,7 +21,7 @@ from evolvent._core.randomness import Stream, key, reseed
 from evolvent.data import Batches, Material
 from evolvent.experiments.checkpoints import read_checkpoint, write_checkpoint
 from evolvent.experiments.length import Clock, Length
-from evolvent.experiments.observer import TrainingProgress
+from evolvent.experiments.observer import Observer, TrainingProgress
 from evolvent.experiments.recipe import Cell
 from evolvent.experiments.record import write_metrics
 from evolvent.experiments.spectra import SpectrumRecord
@@ -34,13 +34,14 @@ from evolvent.tasks import (
     check_turns,
     learning_rate_factor,
     make_optimizer,
+    mean_over_processes,
     needs_closure,
     to_device,
 )
 from evolvent.tasks.multilevel import carry_state
 from evolvent.tasks.nonfinite import check_finite
 
-_TELL_SECONDS, _WRITE_SECONDS = 0.2, 1.0  # least time between two messages, and between two checkpoints
+_WRITE_SECONDS = 1.0  # least time between two checkpoints at the end of epochs
 
 
 class Training:
@@ -52,7 +53,7 @@ class Training:
         material: what it is trained on.
         fabric: devices, processes and precision.
         folder: of the cell; metrics, the kept model and checkpoints are written there by the first process.
-        tell: called a few times a second with the progress.
+        tell: called with the progress at the end of each epoch, and inside epochs every ``tell_seconds`` at most.
     """
 
     def __init__(
@@ -63,6 +64,7 @@ class Training:
         fabric: Fabric,
         folder: Path,
         tell: Callable[[TrainingProgress], None] = lambda progress: None,
+        tell_seconds: float = Observer.interval,
     ) -> None:
         share = {"rank": fabric.global_rank, "world_size": fabric.world_size}
         self.cell, self.task, self.material, self.fabric, self.folder, self.tell = (
@@ -83,7 +85,7 @@ class Training:
         self._kept: dict[str, Tensor] | None = None  # a best state that is not written yet and no longer the present
         self._kept_step = -1  # when the best state was that of the task
         self._seconds_here, self._steps_here = 0.0, 0
-        self._told = self._written = -math.inf
+        self._tell_seconds, self._told, self._written = tell_seconds, -math.inf, -math.inf
         self._resume(read_checkpoint(folder))
 
     def run(self) -> None:
@@ -112,7 +114,7 @@ class Training:
             self._seconds_here += now - began
             self._steps_here += 1
             began = now
-            if now - self._told > _TELL_SECONDS:
+            if now - self._told >= self._tell_seconds:
                 self._tell(self._training_figures(self.sums))  # this process's own
             if self._out_of_time():
                 break
@@ -128,8 +130,9 @@ class Training:
         def gradient() -> Tensor:
             """The objective with its gradient; the first one of a step is counted."""
             reseed(*key(Stream.STEP, self.cell.seed, self.step, self.fabric.global_rank))
-            objective, sums = self.module(batch, turn.name)
-            optimizer.zero_grad()
+            with self.fabric.strategy.precision.forward_context():  # else float64 objectives are rounded to float32
+                objective, sums = self.module(batch, turn.name)
+            self.module.zero_grad()
             self.fabric.backward(objective)
             self._check_gradient(objective, optimizer)
             if not self._counted:
@@ -138,7 +141,7 @@ class Training:
             return objective
 
         if needs_closure(optimizer.optimizer):
-            optimizer.step(gradient)
+            optimizer.step(lambda: mean_over_processes(gradient()))  # line searches must agree
         else:
             gradient()
             optimizer.step()
@@ -153,13 +156,11 @@ class Training:
     def _rate_factor(self, turn: Turn) -> float:
         """Factor of the learning rate, over the turn's own time in epochs."""
         per_epoch = self.length.epoch_steps
-        now = (self.step - turn.since) / per_epoch
         end = turn.until if turn.until is not None else self.length.steps
         if end is None:  # a budget of time: the end is estimated from the steps so far
             share = self.length.share_done(self.step, self.clock.used)
-            total = now / share if share > 0 else math.inf
-        else:
-            total = (end - turn.since) / per_epoch
+            end = self.step / share if share > 0 else math.inf
+        now, total = (self.step - turn.since) / per_epoch, (end - turn.since) / per_epoch
         return learning_rate_factor(turn.schedule, now, total)
 
     # -- epochs
@@ -199,9 +200,9 @@ class Training:
         return self.task.figures_of(sums)
 
     def _keep_if_best(self, watched: dict[str, float]) -> None:
-        """Keep the best model on held-out rows; without those nothing is chosen, and the last model is kept."""
+        """Keep the best model on held-out rows; without those, or a direction of the score, the last model is kept."""
         score = self.task.figures[0]
-        if self.material.held_out:
+        if self.material.held_out and score.better:
             better = score.improves(watched[score.name], self.best_score) or not self.best_epoch
         else:
             better = self.ended
@@ -219,7 +220,7 @@ class Training:
     def _added_up(self) -> Sums:
         """Measures of this epoch's training batches over all processes."""
         sums = {name: value.clone() for name, value in self.sums.items()}
-        return self.fabric.all_reduce(sums, reduce_op="sum") if self.fabric.world_size > 1 else sums
+        return self.fabric.all_reduce(sums, reduce_op="sum") if self.batches.sharers > 1 else sums
 
     # -- length
 
@@ -358,7 +359,7 @@ class Training:
 def watched_batches(cell: Cell, material: Material, rank: int = 0, world_size: int = 1) -> Batches:
     """The watched rows in batches that can be shared by the processes."""
     size = cell.data.rows_evaluated
-    if world_size > len(material.watched):
+    if material.watched.shareable and world_size > len(material.watched):
         raise ConfigError(f"{len(material.watched)} watched rows cannot be shared by {world_size} processes.")
     whole = len(material.watched) if size is None else size
     return Batches(material.watched, -(-whole // world_size) * world_size, cell.seed, rank, world_size)
