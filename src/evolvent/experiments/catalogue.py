@@ -15,7 +15,6 @@ from evolvent._core.registry import Registry
 from evolvent.experiments.recipe import Recipe, StudyRecipe, assign
 from evolvent.experiments.studies import find_study
 
-
 RECIPES: Registry[Traversable] = Registry("recipe", "`evolvent recipes` lists all of them.")
 
 

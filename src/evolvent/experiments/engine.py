@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 from lightning.fabric import Fabric
-from lightning.fabric.strategies import DDPStrategy, Strategy
+from lightning.fabric.strategies.ddp import DDPStrategy
 from torch import nn
 from torch.optim.swa_utils import update_bn
 
@@ -159,14 +159,12 @@ def run_cell(
 
 
 def _make_fabric(cell: Cell, resources: Resources, several_turns: bool) -> Fabric:
-    strategy: Strategy | str = "auto"
-    if resources.world_size > 1:
-        strategy = DDPStrategy(timeout=_LONGEST_TEST, find_unused_parameters=several_turns)
+    shared = DDPStrategy(timeout=_LONGEST_TEST, find_unused_parameters=several_turns)
     fabric = Fabric(
         accelerator="gpu" if torch.cuda.is_available() else "cpu",
         devices=resources.devices,
         num_nodes=resources.nodes,
-        strategy=strategy,
+        strategy=shared if resources.world_size > 1 else "auto",
         precision=cell.training.precision,
     )
     fabric.launch()
@@ -176,25 +174,26 @@ def _make_fabric(cell: Cell, resources: Resources, several_turns: bool) -> Fabri
 def _conclude(training: Training, cost: Cost) -> Result:
     """Test the kept model in one process and write what was found; ``result.json`` last."""
     cell, task, material, folder = training.cell, training.task, training.material, training.folder
-    result = None
+    found: list[Result] = []
     if training.fabric.is_global_zero:
         task.load_kept(folder / "model")
         findings = task.conclude(Batches(material.test, cell.data.rows_evaluated, cell.seed))
-        speed = training.rows[-1]["rows_per_second"]
         result = Result(
-            figures=findings.figures,
+            figures=dict(findings.figures),
             kinds=list(task.figures),
             cost=cost,
             rows=material.rows,
             best_epoch=training.best_epoch,
             epochs=len(training.rows),
             steps=training.step,
-            seconds=training.seconds,
-            rows_per_second=speed,
+            seconds=training.pace.trained,
+            rows_per_second=training.rows[-1]["rows_per_second"],
         )
         write_findings(folder, findings)
         write_result(folder, result)
-    return training.fabric.broadcast(result)
+        found.append(result)
+    [result] = training.fabric.broadcast(found)
+    return result
 
 
 def evaluate_run(folder: Path, data_folder: Path | None = None) -> tuple[Cell, list[Figure], Findings]:

@@ -20,7 +20,7 @@ class TrainingProgress:
     figures: dict[str, float]  # over the training batches of this epoch so far
     rows: str  # what a row is called, in the plural
     rows_per_second: float
-    seconds_left: float | None
+    seconds_left: float
     share_done: float
     epoch_ends: bool
 

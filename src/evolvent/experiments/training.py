@@ -10,7 +10,7 @@ import math
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from lightning.fabric import Fabric
@@ -20,7 +20,7 @@ from evolvent._core.errors import ConfigError
 from evolvent._core.randomness import Stream, key, reseed
 from evolvent.data import Batches, Material
 from evolvent.experiments.checkpoints import read_checkpoint, write_checkpoint
-from evolvent.experiments.length import Clock, Length
+from evolvent.experiments.length import Length, Pace
 from evolvent.experiments.observer import Observer, TrainingProgress
 from evolvent.experiments.recipe import Cell
 from evolvent.experiments.record import write_metrics
@@ -67,9 +67,8 @@ class Training:
         tell_seconds: float = Observer.interval,
     ) -> None:
         share = {"rank": fabric.global_rank, "world_size": fabric.world_size}
-        self.cell, self.task, self.material, self.fabric, self.folder, self.tell = (
-            cell, task, material, fabric, folder, tell,
-        )  # fmt: skip
+        self.cell, self.task, self.material = cell, task, material
+        self.fabric, self.folder, self.tell = fabric, folder, tell
         self.batches = Batches(material.train, cell.data.batch_size, cell.seed, **share)
         self.watched = watched_batches(cell, material, **share)
         self.length = Length.of(cell.training, len(self.batches))
@@ -77,14 +76,12 @@ class Training:
         self.sums: Sums = {}  # measures of this epoch's training batches so far
         self.rows: list[dict[str, float]] = []  # one per epoch
         self.best_epoch, self.best_score = 0, None
-        self.seconds = 0.0  # of training steps alone
         self.ended = False
-        self.clock = Clock()
+        self.pace = Pace()
         self.spectra = SpectrumRecord(folder) if fabric.is_global_zero else None
         self._level = 0  # refinements of multilevel training so far
         self._kept: dict[str, Tensor] | None = None  # a best state that is not written yet and no longer the present
         self._kept_step = -1  # when the best state was that of the task
-        self._seconds_here, self._steps_here = 0.0, 0
         self._tell_seconds, self._told, self._written = tell_seconds, -math.inf, -math.inf
         self._resume(read_checkpoint(folder))
 
@@ -97,11 +94,9 @@ class Training:
             self._end_epoch()
         self.fabric.barrier()
 
-    # -- steps
-
     def _train_epoch(self) -> None:
         end, every = self.length.epoch_end(self.step), self.cell.training.checkpoint_steps
-        began = time.perf_counter()
+        self.pace.start_lap()
         while self.step < end:
             batch = to_device(self.batches.at(self.step), self.fabric.device)
             self._counted = False
@@ -109,18 +104,14 @@ class Training:
                 if turn.acts(self.step):
                     self._take_turn(turn, optimizer, batch)
             self.step += 1
-            now = time.perf_counter()
-            self.seconds += now - began
-            self._seconds_here += now - began
-            self._steps_here += 1
-            began = now
+            now = self.pace.end_step()
             if now - self._told >= self._tell_seconds:
                 self._tell(self._training_figures(self.sums))  # this process's own
             if self._out_of_time():
                 break
             if every and self.step % every == 0 and self.step < end:
                 self._write()
-                began = time.perf_counter()
+                self.pace.start_lap()
 
     def _take_turn(self, turn: Turn, optimizer: Any, batch: Any) -> None:
         rate = turn.optimizer.lr * self._rate_factor(turn)
@@ -158,17 +149,15 @@ class Training:
         per_epoch = self.length.epoch_steps
         end = turn.until if turn.until is not None else self.length.steps
         if end is None:  # a budget of time: the end is estimated from the steps so far
-            share = self.length.share_done(self.step, self.clock.used)
+            share = self.length.share_done(self.step, self.pace.used)
             end = self.step / share if share > 0 else math.inf
         now, total = (self.step - turn.since) / per_epoch, (end - turn.since) / per_epoch
         return learning_rate_factor(turn.schedule, now, total)
 
-    # -- epochs
-
     def _end_epoch(self) -> None:
         began = time.perf_counter()
         watched = self.evaluate(self.watched)
-        self.clock.evaluation = time.perf_counter() - began
+        self.pace.evaluation = time.perf_counter() - began
         trained = self._training_figures(self._added_up())
         self.sums = {}
         self.rows.append(self._row(trained, watched))
@@ -189,15 +178,13 @@ class Training:
             row["lr" if turn is self.turns[0] else f"lr_{turn.name}"] = optimizer.param_groups[0]["lr"]
         row |= {f"train_{name}": value for name, value in trained.items()}
         row |= {f"{part}_{name}": value for name, value in self._shown(watched).items()}
-        return row | {"rows_per_second": self.rows_per_second, "seconds": self.seconds}
+        return row | {"rows_per_second": self.rows_per_second, "seconds": self.pace.trained}
 
     def evaluate(self, batches: Batches) -> dict[str, float]:
         """Figures on all rows of a source, each process measuring its share."""
         with self.fabric.strategy.precision.forward_context():
             sums = self.task.add_up(batches)
-        if batches.sharers > 1:
-            sums = self.fabric.all_reduce(sums, reduce_op="sum")
-        return self.task.figures_of(sums)
+        return self.task.figures_of(self._over_processes(sums) if batches.sharers > 1 else sums)
 
     def _keep_if_best(self, watched: dict[str, float]) -> None:
         """Keep the best model on held-out rows; without those, or a direction of the score, the last model is kept."""
@@ -219,10 +206,11 @@ class Training:
 
     def _added_up(self) -> Sums:
         """Measures of this epoch's training batches over all processes."""
-        sums = {name: value.clone() for name, value in self.sums.items()}
-        return self.fabric.all_reduce(sums, reduce_op="sum") if self.batches.sharers > 1 else sums
+        return self._over_processes(self.sums) if self.batches.sharers > 1 else self.sums
 
-    # -- length
+    def _over_processes(self, sums: Sums) -> Sums:
+        copies = {name: value.clone() for name, value in sums.items()}  # sums are made in place
+        return cast(Sums, self.fabric.all_reduce(copies, reduce_op="sum"))
 
     def _is_over(self) -> bool:
         if self.length.steps is not None:
@@ -234,43 +222,40 @@ class Training:
         budget = self.length.budget
         if budget is None:
             return False
-        over = torch.tensor(self.clock.used + self._cost_of_end() >= budget)
+        over = torch.tensor(self.pace.used + self._cost_of_end() >= budget)
         return bool(self.fabric.broadcast(over)) if self.fabric.world_size > 1 else bool(over)
 
     def _cost_of_end(self) -> float:
         """Seconds for the last evaluation after an epoch and for the test, estimated from what was measured."""
         ends = len(self.material.watched) + len(self.material.test)
-        if self.clock.evaluation:
-            return self.clock.evaluation * ends / len(self.material.watched)
-        return ends / self.batches.size * self._seconds_here / max(self._steps_here, 1) / 2
+        if self.pace.evaluation:
+            return self.pace.evaluation * ends / len(self.material.watched)
+        return ends / self.batches.size * self.pace.step_seconds / 2
 
     @property
     def rows_per_second(self) -> float:
         """Over the steps of this process."""
-        return self._steps_here * self.batches.size / self._seconds_here if self._seconds_here else math.nan
+        return self.batches.size / self.pace.step_seconds
 
     def _tell(self, figures: dict[str, float], epoch_ends: bool = False) -> None:
         self._told = time.perf_counter()
-        left = None
-        if self.length.steps is not None and self._steps_here:
-            left = (self.length.steps - self.step) * self._seconds_here / self._steps_here
-        elif self.length.budget:
-            left = max(0.0, self.length.budget - self.clock.used)
+        if self.length.steps is not None:
+            left = (self.length.steps - self.step) * self.pace.step_seconds
+        else:
+            left = max(0.0, (self.length.budget or 0.0) - self.pace.used)
         progress = TrainingProgress(
             step=self.step,
             steps=self.length.steps,
-            epoch=(self.step - 1) // self.length.epoch_steps + 1,
+            epoch=self.length.epoch(self.step),
             epochs=self.length.epochs,
             figures=figures,
             rows=self.material.rows,
             rows_per_second=self.rows_per_second,
             seconds_left=left,
-            share_done=self.length.share_done(self.step, self.clock.used),
+            share_done=self.length.share_done(self.step, self.pace.used),
             epoch_ends=epoch_ends,
         )
         self.tell(progress)
-
-    # -- optimisers and levels
 
     def _set_up(self) -> None:
         """Make the optimisers of all turns and place everything on its device, for the network as it is now."""
@@ -292,8 +277,6 @@ class Training:
             carry_state(old, old_optimizer.optimizer, self.task.model, self.optimizers[0].optimizer)
             self._level += 1
 
-    # -- checkpoints
-
     def _resume(self, state: dict[str, Any] | None) -> None:
         for _ in range(state["level"] if state else 0):
             self.task.model = refine(self.task.model)
@@ -311,8 +294,8 @@ class Training:
         if self.fabric.is_global_zero:  # measures are those of all processes; the others begin anew
             self.sums = to_device(dict(state["sums"]), self.fabric.device)
         self.step, self.rows, self.ended = state["step"], state["rows"], state["ended"]
-        self.best_epoch, self.best_score, self.seconds = state["best_epoch"], state["best_score"], state["seconds"]
-        self.clock = Clock(state["used"])
+        self.best_epoch, self.best_score = state["best_epoch"], state["best_score"]
+        self.pace = Pace(state["used"], state["trained"])
         if self.spectra:
             self.spectra.resume(len(self.rows))
 
@@ -350,8 +333,8 @@ class Training:
             "rows": self.rows,
             "best_epoch": self.best_epoch,
             "best_score": self.best_score,
-            "seconds": self.seconds,
-            "used": self.clock.used,
+            "used": self.pace.used,
+            "trained": self.pace.trained,
             "level": self._level,
         }
 

@@ -33,7 +33,7 @@ _IMAGES_SHOWN = 6
 class SegmentationSettings(ImageTaskSettings):
     """One class for each pixel."""
 
-    name: Literal["segmentation"] = "segmentation"
+    name: str = "segmentation"
     class_weights: ClassWeights | None = Field(
         default=None, description="how rare classes count for more in the loss"
     )
@@ -138,7 +138,7 @@ class Segmentation(ImageTask):
             self.classes,
         )
         return Findings(
-            figures=dict(self.figures_of(total)),
+            figures=self.figures_of(total),
             tables=[self._per_class(PixelFigures.of(confusion))],
             matrices=[Matrix("Confusion", self.classes, confusion.numpy(), counted="pixels")],
             label_maps=[maps],
