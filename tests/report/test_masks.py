@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from evolvent.data.class_names import BDD100K, CAMVID
+from evolvent.data.known.street_scenes import BDD100K, CAMVID
 from evolvent.experiments.record import read_record, write_evaluation, write_result
 from evolvent.report import report_html
 from evolvent.report.class_colours import class_colours, coloured

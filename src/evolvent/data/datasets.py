@@ -1,4 +1,4 @@
-"""What a catalogue entry knows of a data set, and the catalogue itself."""
+"""The catalogue of data sets: what is known about each, and how another is added."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from evolvent.data.layout import Layout
 class Download:
     """A file at the set's own home.
 
-    ``checksum`` is ``"sha256:..."`` or, where only that is published, ``"md5:..."``; ``size`` in bytes if known;
-    ``unpack`` for an archive, from which members whose file name is in ``skip`` are left out.
+    Attributes:
+        checksum: ``"sha256:..."`` or, where only that is published, ``"md5:..."``.
+        size: in bytes, if known.
+        unpack: whether it is an archive; members whose file name is in ``skip`` are left out.
     """
 
     url: str
@@ -44,10 +46,14 @@ class Shipped:
 class CatalogueEntry:
     """A named data set.
 
-    ``classes`` is empty where the files name them; ``other_shapes`` are sizes in which the set is also handed round;
-    ``checksums`` are those published for single files (of the content, if a file is gzipped);
-    ``test_labels`` is the sha256 of the test labels as bytes, which tells sets with equal file names apart;
-    ``ignore``, in sets with a label for every pixel, is that of pixels without a class.
+    Attributes:
+        classes: names of the classes; empty where the files name them.
+        layouts: the ways in which its files may be arranged, preferred one first.
+        home: web page of the set.
+        other_shapes: further image sizes in which the set is distributed.
+        checksums: those published for single files (of the content, if a file is gzipped), by file name.
+        test_labels: sha256 of the test labels as bytes, which distinguishes sets with equal file names.
+        ignore: in sets with a label for every pixel, the label of pixels without a class.
     """
 
     name: str
@@ -76,32 +82,31 @@ class CatalogueEntry:
         """How to get the files."""
         if self.shipped and not self.downloads:
             return f"Run: {self.shipped[0].install}."
-        place = f"place {self.layouts[0].wanted} in a folder given by --data or EVOLVENT_DATA (home: {self.home})"
+        home = "" if self.downloads else f" (home: {self.home})"
+        place = f"place {self.layouts[0].wanted} in a folder given by --data{home}"
         ways = [f"run: evolvent data fetch {self.name}"] if self.downloads else []
         ways += [f"run: {shipped.install}" for shipped in self.shipped]
         text = "; or ".join([*ways, place])
         return text[0].upper() + text[1:] + "."
 
 
-CATALOGUE: Registry[CatalogueEntry] = Registry("data set", advice="evolvent data list shows all.")
+DATASETS: Registry[CatalogueEntry] = Registry("data set", advice="evolvent data list shows all.")
+
+
+def register_dataset(entry: CatalogueEntry) -> None:
+    """Add a data set to the catalogue, so that :func:`load`, recipes and the command line know its name.
+
+    Raises:
+        NameClashError: if the name is taken.
+    """
+    DATASETS.add(entry.name, entry)
 
 
 def list_datasets(pattern: str = "*") -> list[str]:
     """Names of the data sets that match a shell pattern, sorted."""
-    _fill()
-    return CATALOGUE.names(pattern)
+    return DATASETS.names(pattern)
 
 
 def describe(name: str) -> CatalogueEntry:
     """The catalogue entry of a name; a wrong name is answered with the nearest right ones."""
-    _fill()
-    return CATALOGUE.get(name)
-
-
-def _fill() -> None:
-    """Enter the known sets on first use."""
-    if len(CATALOGUE) == 0:
-        from evolvent.data.known_sets import KNOWN_SETS
-
-        for entry in KNOWN_SETS:
-            CATALOGUE.add(entry.name, entry)
+    return DATASETS.get(name)

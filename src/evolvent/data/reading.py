@@ -1,4 +1,4 @@
-"""A data set by name, checked against what the catalogue says of it."""
+"""A data set by name, read into memory and checked against its catalogue entry."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from evolvent._core.errors import DataError
-from evolvent.data.catalogue import CatalogueEntry, describe, list_datasets
+from evolvent.data.datasets import CatalogueEntry, describe, list_datasets
 from evolvent.data.formats.arrays import Arrays
 from evolvent.data.image_set import ImageData, ImageSet
 from evolvent.data.locations import Location, locate
@@ -20,8 +20,8 @@ def load(name: str, folder: str | os.PathLike[str] | None = None) -> ImageData:
 
     Args:
         name: one of :func:`list_datasets`.
-        folder: holds the set or a folder named after it; by default ``EVOLVENT_DATA``, then what installed packages
-            ship, then the cache of :func:`fetch`.
+        folder: contains the set or a folder named after it; by default ``EVOLVENT_DATA``, then what installed packages
+            contain, then the cache of :func:`fetch`.
 
     >>> data = load("digits")
     >>> len(data.train), len(data.test), data.train.shape
@@ -35,7 +35,7 @@ def read(location: Location) -> ImageData:
     entry = location.entry
     try:
         arrays = location.match.layout.read(location.files)
-        _refuse_stranger(entry, arrays, location)
+        _refuse_other_set(entry, arrays, location)
         classes = _classes(entry, arrays, location)
         folder = location.match.folder
         train = _image_set(entry, arrays.x_train, arrays.y_train, classes, f"{folder}, training images")
@@ -52,14 +52,14 @@ def _image_set(entry: CatalogueEntry, x: np.ndarray, y: np.ndarray, classes: tup
     if len(x) != len(y):
         raise DataError(f"{what}: {len(x):,} images but {len(y):,} labels.")
     if len(x) == 0:
-        raise DataError(f"{what}: there are none.")
+        raise DataError(f"{what}: there are no images.")
     if x.shape[1:] not in (entry.shape, *entry.other_shapes):
         raise DataError(f"{what}: images of shape {entry.shape} are expected, found {x.shape[1:]}.")
     if entry.ignore is not None and y.shape[1:] != x.shape[2:]:
-        raise DataError(f"{what}: a label for every pixel is expected, found labels of shape {y.shape[1:]}.")
+        raise DataError(f"{what}: labels of shape {x.shape[2:]} per image are expected, found {y.shape[1:]}.")
     labelled = y if entry.ignore is None else y[y != entry.ignore]
     if labelled.size == 0:
-        raise DataError(f"{what}: not one pixel has a class.")
+        raise DataError(f"{what}: no pixel has a class.")
     low, high = labelled.min(), labelled.max()
     if low < 0 or high >= len(classes):
         raise DataError(f"{what}: labels 0 ... {len(classes) - 1} are expected, found {low} ... {high}.")
@@ -68,7 +68,7 @@ def _image_set(entry: CatalogueEntry, x: np.ndarray, y: np.ndarray, classes: tup
 
 
 def _tensor(array: np.ndarray) -> torch.Tensor:
-    """Torch wants memory it may write to; readers of raw bytes hand out memory that it may not."""
+    """A tensor needs writable memory; readers of raw bytes return memory that is not."""
     return torch.from_numpy(np.require(array, requirements=["C", "W"]))
 
 
@@ -79,16 +79,16 @@ def _classes(entry: CatalogueEntry, arrays: Arrays, location: Location) -> tuple
     return classes
 
 
-def _refuse_stranger(entry: CatalogueEntry, arrays: Arrays, location: Location) -> None:
-    """Sets with equal file names and shapes (MNIST, Fashion-MNIST) must not pass for each other."""
+def _refuse_other_set(entry: CatalogueEntry, arrays: Arrays, location: Location) -> None:
+    """Sets with equal file names and shapes (MNIST, Fashion-MNIST) must not be taken for each other."""
     found = hashlib.sha256(arrays.y_test.astype(np.uint8).tobytes()).hexdigest()
     for other in map(describe, list_datasets()):
         if other.test_labels == found and other.name != entry.name:
-            raise DataError(f"the files in {location.match.folder} are those of {other.name}.")
+            raise DataError(f"the files in {location.match.folder} are the files of {other.name}.")
 
 
 def _source(location: Location, train: ImageSet, test: ImageSet, remark: str) -> str:
-    """Where the images came from, in words; a subset, another size and a rebuilt set are called so."""
+    """Where the images came from; the text also mentions a subset, another size and a rebuilt set."""
     entry, match = location.entry, location.match
     if location.origin in {shipped.title for shipped in entry.shipped}:
         text = location.origin if len(match.files) > 1 else match.layout.title

@@ -1,15 +1,21 @@
-"""The data sets with a label for each pixel that are known by name."""
+"""Street scenes with a label for every pixel: CamVid and BDD100K."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
 
-from evolvent.data.catalogue import CatalogueEntry
-from evolvent.data.class_names import BDD100K, CAMVID
-from evolvent.data.formats import mask_folders, npz
+from evolvent.data.datasets import CatalogueEntry
+from evolvent.data.formats import image_folders, npz
 from evolvent.data.formats.arrays import Arrays
 from evolvent.data.layout import Layout
+
+CAMVID = ("sky", "building", "pole", "road", "pavement", "tree", "sign", "fence", "car", "pedestrian", "bicyclist")
+
+BDD100K = (
+    "road", "sidewalk", "building", "wall", "fence", "pole", "traffic light", "traffic sign", "vegetation", "terrain",
+    "sky", "person", "rider", "car", "truck", "bus", "train", "motorcycle", "bicycle",
+)  # fmt: skip
 
 
 def _mask_npz_layout(*names: str) -> Layout:
@@ -17,11 +23,11 @@ def _mask_npz_layout(*names: str) -> Layout:
 
 
 def _read_camvid(files: Sequence[Path]) -> Arrays:
-    return mask_folders.read(files, height=120, width=160)
+    return image_folders.read_masks(files, height=120, width=160)
 
 
 def _read_bdd100k(files: Sequence[Path]) -> Arrays:
-    return mask_folders.read(files, height=90, width=160)
+    return image_folders.read_masks(files, height=90, width=160)
 
 
 _CAMVID = CatalogueEntry(
@@ -70,4 +76,4 @@ _BDD100K = CatalogueEntry(
     ignore=255,
 )
 
-KNOWN_MASK_SETS = (_CAMVID, _BDD100K)
+STREET_SCENES = (_CAMVID, _BDD100K)
