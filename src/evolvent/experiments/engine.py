@@ -84,8 +84,10 @@ def prepare(cell: Cell, material: Material, resources: Resources) -> Prepared:
     watched_batches(cell, material, world_size=resources.world_size)
     task = cell.kind(build_model(cell, material), material, cell.setup)
     check_turns(turns := task.turns(Length.of(cell.training, len(batches)).plan))
-    if cell.training.refine_at and len(turns) > 1:
-        raise ConfigError(f"training.refine_at needs a task with one optimiser, got {len(turns)}; leave it out.")
+    if cell.training.refine_at:
+        if len(turns) > 1:
+            raise ConfigError(f"training.refine_at needs a task with one optimiser, got {len(turns)}; leave it out.")
+        refine(task.model)  # says why if it cannot be
     return Prepared(cell, material, task)
 
 
@@ -137,13 +139,20 @@ def run_cell(
     cell, material, task = ready.cell, ready.material, ready.task
     resources, observer = resources or Resources(), observer or Observer()
     with quiet_lightning():
-        fabric = _make_fabric(cell, resources, several_turns=len(task.turns(Length.of(cell.training, 1).plan)) > 1)
+        plan = Length.of(cell.training, len(Batches(material.train, cell.data.batch_size))).plan
+        fabric = _make_fabric(cell, resources, several_turns=len(task.turns(plan)) > 1)
         if fabric.is_global_zero:
             write_config(folder / "config.yaml", cell)
             found = environment(cell.seed, resources.devices, resources.nodes)
             write_json(folder / "environment.json", {"format": FORMAT, **found})
         training = Training(
-            cell, task, material, fabric, folder, lambda progress: observer.cell_progresses(cell, progress)
+            cell,
+            task,
+            material,
+            fabric,
+            folder,
+            tell=lambda progress: observer.cell_progresses(cell, progress),
+            tell_seconds=observer.interval,
         )
         training.run()
         return _conclude(training, cost)

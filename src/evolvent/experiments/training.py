@@ -21,7 +21,7 @@ from evolvent._core.randomness import Stream, key, reseed
 from evolvent.data import Batches, Material
 from evolvent.experiments.checkpoints import read_checkpoint, write_checkpoint
 from evolvent.experiments.length import Length, Pace
-from evolvent.experiments.observer import TrainingProgress
+from evolvent.experiments.observer import Observer, TrainingProgress
 from evolvent.experiments.recipe import Cell
 from evolvent.experiments.record import write_metrics
 from evolvent.experiments.spectra import SpectrumRecord
@@ -34,13 +34,14 @@ from evolvent.tasks import (
     check_turns,
     learning_rate_factor,
     make_optimizer,
+    mean_over_processes,
     needs_closure,
     to_device,
 )
 from evolvent.tasks.multilevel import carry_state
 from evolvent.tasks.nonfinite import check_finite
 
-_TELL_SECONDS, _WRITE_SECONDS = 0.2, 1.0  # least time between two messages, and between two checkpoints
+_WRITE_SECONDS = 1.0  # least time between two checkpoints at the end of epochs
 
 
 class Training:
@@ -52,7 +53,7 @@ class Training:
         material: what it is trained on.
         fabric: devices, processes and precision.
         folder: of the cell; metrics, the kept model and checkpoints are written there by the first process.
-        tell: called a few times a second with the progress.
+        tell: called with the progress at the end of each epoch, and inside epochs every ``tell_seconds`` at most.
     """
 
     def __init__(
@@ -63,6 +64,7 @@ class Training:
         fabric: Fabric,
         folder: Path,
         tell: Callable[[TrainingProgress], None] = lambda progress: None,
+        tell_seconds: float = Observer.interval,
     ) -> None:
         share = {"rank": fabric.global_rank, "world_size": fabric.world_size}
         self.cell, self.task, self.material = cell, task, material
@@ -80,7 +82,7 @@ class Training:
         self._level = 0  # refinements of multilevel training so far
         self._kept: dict[str, Tensor] | None = None  # a best state that is not written yet and no longer the present
         self._kept_step = -1  # when the best state was that of the task
-        self._told = self._written = -math.inf
+        self._tell_seconds, self._told, self._written = tell_seconds, -math.inf, -math.inf
         self._resume(read_checkpoint(folder))
 
     def run(self) -> None:
@@ -103,7 +105,7 @@ class Training:
                     self._take_turn(turn, optimizer, batch)
             self.step += 1
             now = self.pace.end_step()
-            if now - self._told > _TELL_SECONDS:
+            if now - self._told >= self._tell_seconds:
                 self._tell(self._training_figures(self.sums))  # this process's own
             if self._out_of_time():
                 break
@@ -119,8 +121,9 @@ class Training:
         def gradient() -> Tensor:
             """The objective with its gradient; the first one of a step is counted."""
             reseed(*key(Stream.STEP, self.cell.seed, self.step, self.fabric.global_rank))
-            objective, sums = self.module(batch, turn.name)
-            optimizer.zero_grad()
+            with self.fabric.strategy.precision.forward_context():  # else float64 objectives are rounded to float32
+                objective, sums = self.module(batch, turn.name)
+            self.module.zero_grad()
             self.fabric.backward(objective)
             self._check_gradient(objective, optimizer)
             if not self._counted:
@@ -129,7 +132,7 @@ class Training:
             return objective
 
         if needs_closure(optimizer.optimizer):
-            optimizer.step(gradient)
+            optimizer.step(lambda: mean_over_processes(gradient()))  # line searches must agree
         else:
             gradient()
             optimizer.step()
@@ -144,13 +147,11 @@ class Training:
     def _rate_factor(self, turn: Turn) -> float:
         """Factor of the learning rate, over the turn's own time in epochs."""
         per_epoch = self.length.epoch_steps
-        now = (self.step - turn.since) / per_epoch
         end = turn.until if turn.until is not None else self.length.steps
         if end is None:  # a budget of time: the end is estimated from the steps so far
             share = self.length.share_done(self.step, self.pace.used)
-            total = now / share if share > 0 else math.inf
-        else:
-            total = (end - turn.since) / per_epoch
+            end = self.step / share if share > 0 else math.inf
+        now, total = (self.step - turn.since) / per_epoch, (end - turn.since) / per_epoch
         return learning_rate_factor(turn.schedule, now, total)
 
     def _end_epoch(self) -> None:
@@ -186,9 +187,9 @@ class Training:
         return self.task.figures_of(self._over_processes(sums) if batches.sharers > 1 else sums)
 
     def _keep_if_best(self, watched: dict[str, float]) -> None:
-        """Keep the best model on held-out rows; without those nothing is chosen, and the last model is kept."""
+        """Keep the best model on held-out rows; without those, or a direction of the score, the last model is kept."""
         score = self.task.figures[0]
-        if self.material.held_out:
+        if self.material.held_out and score.better:
             better = score.improves(watched[score.name], self.best_score) or not self.best_epoch
         else:
             better = self.ended
@@ -205,7 +206,7 @@ class Training:
 
     def _added_up(self) -> Sums:
         """Measures of this epoch's training batches over all processes."""
-        return self._over_processes(self.sums) if self.fabric.world_size > 1 else self.sums
+        return self._over_processes(self.sums) if self.batches.sharers > 1 else self.sums
 
     def _over_processes(self, sums: Sums) -> Sums:
         copies = {name: value.clone() for name, value in sums.items()}  # sums are made in place
@@ -341,7 +342,7 @@ class Training:
 def watched_batches(cell: Cell, material: Material, rank: int = 0, world_size: int = 1) -> Batches:
     """The watched rows in batches that can be shared by the processes."""
     size = cell.data.rows_evaluated
-    if world_size > len(material.watched):
+    if material.watched.shareable and world_size > len(material.watched):
         raise ConfigError(f"{len(material.watched)} watched rows cannot be shared by {world_size} processes.")
     whole = len(material.watched) if size is None else size
     return Batches(material.watched, -(-whole // world_size) * world_size, cell.seed, rank, world_size)

@@ -103,6 +103,9 @@ class Segmentation(ImageTask):
     def counts(self, labels: Tensor) -> Tensor:
         return (labels != self.ignore).sum()
 
+    def mean_counts(self, labels: Tensor) -> Tensor:
+        return mean_over_processes(self.counts(labels).float())
+
     def sums(self, logits: Tensor, labels: Tensor) -> Sums:
         known = labels != self.ignore
         return {
