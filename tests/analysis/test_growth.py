@@ -4,9 +4,8 @@ import pytest
 import torch
 
 from evolvent.analysis import perturbation_growth
-from evolvent.analysis.layout import Layout
 from evolvent.analysis.linearisation import DifferenceLinearisation, linearise
-from evolvent.analysis.stages import stages
+from evolvent.analysis.states import Layout, stages
 from evolvent.dynamics import Dynamics, Hamiltonian
 from evolvent.evolution import Evolution
 from evolvent.integrators import Euler, ImplicitMidpoint, Verlet

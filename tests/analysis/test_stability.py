@@ -5,7 +5,7 @@ import math
 import torch
 
 from evolvent.analysis import measure_stability
-from evolvent.analysis.stages import stages
+from evolvent.analysis.states import stages
 from evolvent.dynamics import ReactionDiffusion
 from evolvent.evolution import Evolution
 from evolvent.integrators import Euler, ImexEuler

@@ -9,7 +9,7 @@ from torch import nn
 from evolvent.analysis import largest_stable_step
 from evolvent.analysis.linearisation import Linearisation
 from evolvent.analysis.spectrum import ritz_values
-from evolvent.analysis.stages import stages
+from evolvent.analysis.states import stages
 from evolvent.analysis.step_advice import quick_step_bound, step_advice
 from evolvent.dynamics import Parabolic
 from evolvent.evolution import Evolution

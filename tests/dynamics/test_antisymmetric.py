@@ -8,7 +8,7 @@ from torch.nn import functional as F
 from torch.testing import assert_close
 
 from evolvent.dynamics import Antisymmetric
-from evolvent.dynamics.activation import ActivationName
+from evolvent.dynamics.layers import ActivationName
 from evolvent.errors import ConfigError, UnknownNameError
 
 kinds = st.sampled_from(["dense", "full", "lean", "lean5", "lean-sum", "multigrid"])

@@ -1,8 +1,7 @@
 """Read-only diagnostics: they compute and hand back small records, and leave the model as it was."""
 
-from evolvent.analysis.all_pairs import count_all_pairs
 from evolvent.analysis.block_damping import BlockDamping, block_damping, high_frequency_share
-from evolvent.analysis.cost import activation_bytes, count_multiply_adds, count_parameters
+from evolvent.analysis.cost import activation_bytes, count_all_pairs, count_multiply_adds, count_parameters
 from evolvent.analysis.diffusion_decay import DiffusionDecay, diffusion_decay, diffusion_matrix
 from evolvent.analysis.energy import EnergyDrift, energy_drift
 from evolvent.analysis.field_of_view import FieldOfView, fields_of_view, measure_field_of_view

@@ -10,8 +10,7 @@ import torch
 from torch import Tensor
 
 from evolvent._core.state import State, parts
-from evolvent.analysis.layout import Layout
-from evolvent.analysis.stages import evaluating, full_trajectory
+from evolvent.analysis.states import Layout, evaluating, full_trajectory
 from evolvent.evolution import Evolution
 
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from evolvent._core.errors import ConfigError, ShapeError
-from evolvent.analysis.stages import evaluating, spread
+from evolvent.analysis.states import evaluating, spread
 from evolvent.evolution import Evolution
 from evolvent.networks import ImageNetwork
 

@@ -8,9 +8,8 @@ import torch
 from torch import Tensor
 
 from evolvent._core.state import State
-from evolvent.analysis.layout import Layout
 from evolvent.analysis.linearisation import largest_singular_value, linearise, unit_rows
-from evolvent.analysis.stages import evaluating, spread
+from evolvent.analysis.states import Layout, evaluating, spread
 from evolvent.evolution import Evolution
 
 

@@ -10,8 +10,7 @@ from torch import Tensor
 
 from evolvent._core.errors import ConfigError
 from evolvent._core.state import State
-from evolvent.analysis.layout import Layout
-from evolvent.analysis.stages import evaluating
+from evolvent.analysis.states import Layout, evaluating
 from evolvent.evolution import Evolution
 from evolvent.integrators import ReversibleIntegrator
 

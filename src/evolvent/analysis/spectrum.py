@@ -12,9 +12,8 @@ import torch
 from torch import Tensor
 
 from evolvent._core.state import State
-from evolvent.analysis.layout import Layout, first_sample
 from evolvent.analysis.linearisation import Linearisation, linearise, unit_rows
-from evolvent.analysis.stages import evaluating, full_trajectory, spread
+from evolvent.analysis.states import Layout, evaluating, first_sample, full_trajectory, spread
 from evolvent.dynamics import Dynamics
 from evolvent.evolution import Evolution
 

@@ -12,7 +12,7 @@ from evolvent.analysis.energy import EnergyDrift, energy_drift
 from evolvent.analysis.growth import Growth, perturbation_growth
 from evolvent.analysis.reconstruction import Reconstruction, reconstruction_error
 from evolvent.analysis.spectrum import Spectrum, spectra
-from evolvent.analysis.stages import Stage, stages
+from evolvent.analysis.states import Stage, stages
 from evolvent.analysis.step_size import StepBound, step_bound, step_warning
 from evolvent.integrators import ReversibleIntegrator
 

@@ -8,9 +8,8 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _NormBase
 
 from evolvent._core.state import State
-from evolvent.analysis.layout import first_sample
 from evolvent.analysis.spectrum import jacobians, ritz_values
-from evolvent.analysis.stages import Stage, stages
+from evolvent.analysis.states import Stage, first_sample, stages
 from evolvent.analysis.step_size import StepBound, bound_for_modes, steps_needed
 from evolvent.evolution import Evolution
 

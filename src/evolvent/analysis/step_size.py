@@ -12,7 +12,7 @@ from torch import nn
 
 from evolvent._core.state import State
 from evolvent.analysis.spectrum import Spectrum, spectra
-from evolvent.analysis.stages import stages
+from evolvent.analysis.states import stages
 from evolvent.evolution import Evolution
 from evolvent.integrators import Integrator
 

@@ -8,8 +8,7 @@ from torch import Tensor
 
 from evolvent._core.errors import ConfigError
 from evolvent.dynamics._contract import Dynamics, SplitDynamics
-from evolvent.dynamics.activation import ActivationName
-from evolvent.dynamics.normalisation import Norm
+from evolvent.dynamics.layers import ActivationName, Norm
 from evolvent.dynamics.parabolic import Parabolic
 from evolvent.dynamics.residual import Residual
 from evolvent.operators import DenseDiffusion, DepthwiseDiffusion, DiffusionOperator, LinearOperator

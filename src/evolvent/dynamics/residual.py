@@ -10,8 +10,7 @@ from torch import Tensor, nn
 from evolvent._core.errors import ConfigError
 from evolvent._core.state import State
 from evolvent.dynamics._contract import Dynamics
-from evolvent.dynamics.activation import ACTIVATIONS, ActivationName, known_activation
-from evolvent.dynamics.normalisation import Norm, make_norm, normalise
+from evolvent.dynamics.layers import ACTIVATIONS, ActivationName, Norm, known_activation, make_norm, normalise
 from evolvent.operators import make_operator
 
 

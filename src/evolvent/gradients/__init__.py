@@ -2,8 +2,7 @@
 
 from evolvent.gradients._contract import STRATEGIES, GradientStrategy, Propagator, make_strategy
 from evolvent.gradients.adjoint import ContinuousAdjoint
-from evolvent.gradients.backprop import Backprop
-from evolvent.gradients.checkpoint import Checkpoint
+from evolvent.gradients.checkpoint import Backprop, Checkpoint
 from evolvent.gradients.layer_parallel import LayerParallel, LayerParallelWarning, SimultaneousLayerParallel
 from evolvent.gradients.reversible import Reversible, reconstruction_error
 

@@ -1,4 +1,4 @@
-"""Gradients with few stored states: the others are computed again."""
+"""Backpropagation through all steps, with every state stored, or some of them and the others computed again."""
 
 from __future__ import annotations
 
@@ -18,6 +18,23 @@ from evolvent.gradients._contract import STRATEGIES, GradientStrategy, Propagato
 from evolvent.gradients.binomial import next_stored, stored_positions
 from evolvent.gradients.replay import Accumulator, Replay, trainable, untouched_statistics
 from evolvent.gradients.undoing import pull_back
+
+
+class Backprop(GradientStrategy):
+    """Automatic differentiation through all steps; every intermediate state is stored.
+
+    Memory grows with the number of steps, time is that of one backward pass.
+    """
+
+    name = "backprop"
+
+    def propagate(self, evolution: Propagator, u: State) -> State:
+        for j in range(evolution.steps):
+            u = evolution.step(j, u)
+        return u
+
+
+STRATEGIES.add(Backprop.name, Backprop)
 
 
 class Checkpoint(GradientStrategy):

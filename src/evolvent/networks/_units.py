@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from torch import nn
 
-from evolvent.dynamics.normalisation import Norm
+from evolvent.dynamics.layers import Norm
 from evolvent.evolution import Evolution
 from evolvent.networks._registry import register_family
 from evolvent.networks._skeleton import (

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from evolvent._core.errors import ConfigError
 from evolvent._core.state import State
 from evolvent.dynamics import SecondOrder
-from evolvent.dynamics.normalisation import Norm
+from evolvent.dynamics.layers import Norm
 from evolvent.evolution import Evolution
 from evolvent.integrators import Leapfrog
 from evolvent.networks._registry import register_family

@@ -17,7 +17,7 @@ from evolvent.operators import (
     NonlocalOperator,
     Pointwise,
 )
-from evolvent.operators.pointwise import pointwise
+from evolvent.operators.convolution import pointwise
 
 NonlocalName: TypeAlias = Literal["diffusion", "fractional", "riesz", "log"]
 

@@ -7,8 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from evolvent._core.errors import ConfigError
-from evolvent.operators._contract import LinearOperator
-from evolvent.operators._kinds import OPERATORS
+from evolvent.operators._contract import OPERATORS, LinearOperator
 
 
 class MultigridConvolution(LinearOperator):

@@ -11,10 +11,9 @@ claimed, if it does not.
 
 from evolvent.testing.compilation import check_compiles, check_exports
 from evolvent.testing.gradients import check_gradient
-from evolvent.testing.integrators import all_integrators, check_integrator
+from evolvent.testing.integrators import all_integrators, check_integrator, observed_order
 from evolvent.testing.networks import check_network
 from evolvent.testing.operators import check_operator
-from evolvent.testing.order import observed_order
 from evolvent.testing.problems import Problem, problem_for
 from evolvent.testing.stability import check_stability
 

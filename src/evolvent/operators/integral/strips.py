@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from evolvent.operators.pointwise import channels_are_neighbours
+from evolvent.operators.convolution import channels_are_neighbours
 
 
 def strips(u: Tensor) -> Tensor:

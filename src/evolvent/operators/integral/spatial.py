@@ -10,7 +10,7 @@ from torch import Tensor
 
 from evolvent._core.errors import ConfigError
 from evolvent.operators._contract import DiffusionOperator
-from evolvent.operators.fractional_constants import check_order
+from evolvent.operators.integral.fractional import check_order
 
 Boundary: TypeAlias = Literal["periodic", "reflecting"]
 

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from evolvent._core.errors import ConfigError, ShapeError
-from evolvent.operators.affinity import Affinity, Pairs
-from evolvent.operators.pointwise import Pointwise, pointwise
-from evolvent.operators.strips import maxima, pick, strips
+from evolvent.operators.convolution import Pointwise, pointwise
+from evolvent.operators.integral.affinity import Affinity, Pairs
+from evolvent.operators.integral.strips import maxima, pick, strips
 
 Embedding: TypeAlias = Literal["pair", "shared", "none"]
 Normaliser: TypeAlias = Literal["count", "row_sum"]

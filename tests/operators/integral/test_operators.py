@@ -20,8 +20,8 @@ from evolvent.operators import (
     NonlocalDiffusion,
     NonlocalOperator,
     Power,
-    nonlocal_pair_sum,
 )
+from evolvent.operators.integral import pair_sum
 
 GAMMA = 0.57721566490153286
 KINDS = {
@@ -98,7 +98,7 @@ def test_operator_is_its_sum_over_all_pairs(kind, normaliser, embedding, subsamp
 @pytest.mark.parametrize("pairs", [1, 7, 100, 1500])
 def test_blocks_of_any_size_give_the_same(kind, pairs, monkeypatch):
     """Down to one row at a time, and up to several samples."""
-    monkeypatch.setattr(nonlocal_pair_sum, "_BLOCK", pairs)
+    monkeypatch.setattr(pair_sum, "_BLOCK", pairs)
     u, v = torch.randn(2, 3, 4, 5, 4, dtype=torch.float64)
     assert_is_naive(KINDS[kind](4).double(), u, v)
 
@@ -234,9 +234,9 @@ class Watch(TorchDispatchMode):
 @pytest.mark.parametrize("normaliser", ["count", "row_sum"])
 def test_all_pairs_are_never_held(kind, normaliser, monkeypatch):
     """Neither outside the blocks nor inside; Gaussian means only if attention takes its fused path."""
-    blocks, kernel_of = [], nonlocal_pair_sum._kernel
-    monkeypatch.setattr(nonlocal_pair_sum, "_BLOCK", 400 * 16)
-    monkeypatch.setattr(nonlocal_pair_sum, "_kernel", lambda p, *rest: blocks.append(p.numel()) or kernel_of(p, *rest))
+    blocks, kernel_of = [], pair_sum._kernel
+    monkeypatch.setattr(pair_sum, "_BLOCK", 400 * 16)
+    monkeypatch.setattr(pair_sum, "_kernel", lambda p, *rest: blocks.append(p.numel()) or kernel_of(p, *rest))
     u = torch.randn(1, 4, 20, 20, requires_grad=True)
     with Watch() as watch:
         KINDS[kind](4, normaliser=normaliser)(u).sum().backward()
@@ -245,8 +245,8 @@ def test_all_pairs_are_never_held(kind, normaliser, monkeypatch):
 
 
 def test_backward_evaluates_each_block_once(monkeypatch):
-    calls, kernel_of = [], nonlocal_pair_sum._kernel
-    monkeypatch.setattr(nonlocal_pair_sum, "_kernel", lambda p, *rest: calls.append(p) or kernel_of(p, *rest))
+    calls, kernel_of = [], pair_sum._kernel
+    monkeypatch.setattr(pair_sum, "_kernel", lambda p, *rest: calls.append(p) or kernel_of(p, *rest))
     value = FractionalLaplacian(4)(torch.randn(1, 4, 8, 8, requires_grad=True))
     assert len(calls) == 1
     value.sum().backward()

@@ -11,9 +11,10 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from evolvent._core.errors import ConfigError
-from evolvent.operators.fractional_constants import EULER_GAMMA
-from evolvent.operators.nonlocal_pair_sum import nearest, pair_sum
-from evolvent.operators.strips import centre, pick, pick_columns
+from evolvent.operators.integral.pair_sum import nearest, pair_sum
+from evolvent.operators.integral.strips import centre, pick, pick_columns
+
+EULER_GAMMA = 0.57721566490153286
 
 
 class Pairs(NamedTuple):

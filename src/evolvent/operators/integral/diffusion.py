@@ -7,9 +7,9 @@ from typing import Literal, TypeAlias
 from torch import Tensor
 
 from evolvent._core.errors import ConfigError
-from evolvent.operators.affinity import Affinity, DotProduct, Gaussian, Pairs, safe_divide, vanishes
-from evolvent.operators.nonlocal_operator import Embedding, NonlocalOperator, Normaliser
-from evolvent.operators.strips import centre
+from evolvent.operators.integral.affinity import Affinity, DotProduct, Gaussian, Pairs, safe_divide, vanishes
+from evolvent.operators.integral.operator import Embedding, NonlocalOperator, Normaliser
+from evolvent.operators.integral.strips import centre
 
 AffinityName: TypeAlias = Literal["dot", "gaussian"]
 
