@@ -55,7 +55,7 @@ def test_dense_against_the_formula(dtype, tolerance):
 
 @pytest.mark.parametrize("damping", [-0.1, float("nan"), float("inf")])
 def test_negative_damping_is_refused(damping):
-    with pytest.raises(ConfigError, match="damping must be at least 0"):
+    with pytest.raises(ConfigError, match="damping must be finite and at least 0"):
         Antisymmetric(2, damping=damping)
 
 

@@ -7,7 +7,7 @@ from evolvent.analysis.energy import EnergyDrift, energy_drift
 from evolvent.analysis.field_of_view import FieldOfView, fields_of_view, measure_field_of_view
 from evolvent.analysis.growth import Growth, perturbation_growth
 from evolvent.analysis.layer_cost import LayerCost, LayerTable, layer_costs
-from evolvent.analysis.reconstruction import Reconstruction, reconstruction_error
+from evolvent.analysis.reconstruction import Reconstruction, measure_reconstruction
 from evolvent.analysis.spectrum import Spectrum, spectra, spectrum_at
 from evolvent.analysis.stability import EvolutionStability, measure_stability
 from evolvent.analysis.step_advice import step_advice
@@ -50,10 +50,10 @@ __all__ = [
     "layer_costs",
     "map_spectra",
     "measure_field_of_view",
+    "measure_reconstruction",
     "measure_stability",
     "nonlocal_spectra",
     "perturbation_growth",
-    "reconstruction_error",
     "spectra",
     "spectrum_at",
     "step_advice",

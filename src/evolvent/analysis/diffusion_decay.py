@@ -9,6 +9,7 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
+from evolvent._core.checks import check_whole
 from evolvent._core.errors import ConfigError
 from evolvent.operators import FractionalLaplacian, NonlocalDiffusion, NonlocalOperator
 
@@ -111,8 +112,7 @@ def _check(operator: NonlocalOperator, u0: Tensor, steps: int) -> None:
         raise ConfigError(f"pooled strips make no linear flow, so subsample must be 1, got {operator.subsample}.")
     if u0.shape[2] * u0.shape[3] > _PIXELS:
         raise ConfigError(f"the matrix of all pairs is for up to {_PIXELS} pixels, got {tuple(u0.shape[2:])}.")
-    if steps < 1:
-        raise ConfigError(f"at least one step is needed, got {steps}.")
+    check_whole(steps=steps)
 
 
 def _fluctuation(u: Tensor) -> Tensor:

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from evolvent._core.errors import ConfigError, ShapeError
+from evolvent._core.checks import check_images
+from evolvent._core.errors import ConfigError
 from evolvent.analysis.states import evaluating, spread
 from evolvent.evolution import Evolution
 from evolvent.networks import ImageNetwork
@@ -64,8 +65,7 @@ def measure_field_of_view(
     x = images.detach().requires_grad_()
     with torch.enable_grad():
         y = features(x)
-    if y.ndim != 4:
-        raise ShapeError(f"a field of view needs features (batch, channels, height, width), got {tuple(y.shape)}.")
+    check_images(y, "a field of view")
     row, column = pixel or (y.shape[2] // 2, y.shape[3] // 2)
     if not (0 <= row < y.shape[2] and 0 <= column < y.shape[3]):
         raise ConfigError(f"there is no pixel {(row, column)} in features of {tuple(y.shape[2:])} pixels.")

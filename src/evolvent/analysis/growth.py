@@ -9,7 +9,7 @@ from torch import Tensor
 
 from evolvent._core.state import State
 from evolvent.analysis.linearisation import largest_singular_value, linearise, unit_rows
-from evolvent.analysis.states import Layout, evaluating, spread
+from evolvent.analysis.states import StateLayout, evaluating, spread
 from evolvent.evolution import Evolution
 
 
@@ -56,7 +56,7 @@ def perturbation_growth(
     >>> found.times, found.worst[0]
     ((0.0, 0.1, 0.2, 0.3..., 0.4), 1.0)
     """
-    layout = Layout.of(u0, batched)
+    layout = StateLayout.of(u0, batched)
     generator = generator or torch.Generator().manual_seed(0)
     chosen = spread(evolution.steps + 1, points)
     with evaluating(evolution), torch.enable_grad():
@@ -74,7 +74,7 @@ def perturbation_growth(
     return Growth(times, tuple(random[j].item() for j in chosen), tuple(worst))
 
 
-def _values(evolution: Evolution, layout: Layout, rows: Tensor) -> list[Tensor]:
+def _values(evolution: Evolution, layout: StateLayout, rows: Tensor) -> list[Tensor]:
     return [layout.rows(u) for u in evolution.trajectory(layout.state(rows))]
 
 
@@ -86,7 +86,7 @@ def _noise(x: Tensor, generator: torch.Generator) -> Tensor:
 @torch.no_grad()
 def _random_growth(
     evolution: Evolution,
-    layout: Layout,
+    layout: StateLayout,
     x: Tensor,
     values: list[Tensor],
     probes: int,

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from evolvent._core.errors import ConfigError
 from evolvent._core.state import State
-from evolvent.analysis.states import Layout, evaluating
+from evolvent.analysis.states import StateLayout, evaluating
 from evolvent.evolution import Evolution
 from evolvent.integrators import ReversibleIntegrator
 
@@ -25,7 +25,7 @@ class Reconstruction:
 
 
 @torch.no_grad()
-def reconstruction_error(
+def measure_reconstruction(
     evolution: Evolution, u0: State, dtype: torch.dtype = torch.float64, *, batched: bool = True
 ) -> Reconstruction:
     r"""Run to the end, undo all steps, and compare: :math:`\|\hat u_j - u_j\| / \|u_j\|`, the largest over samples.
@@ -47,7 +47,7 @@ def reconstruction_error(
         states = [_started(twin, _cast(u0, dtype))]
         for j in range(twin.steps):
             states.append(twin.step(j, states[-1]))
-        layout = Layout.of(states[0], batched)
+        layout = StateLayout.of(states[0], batched)
         back, errors = states[-1], [0.0]
         for j in reversed(range(twin.steps)):
             back = method.unstep(twin.dynamics_at(j), j * twin.step_size, back, twin.step_size)

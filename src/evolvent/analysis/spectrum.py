@@ -13,7 +13,7 @@ from torch import Tensor
 
 from evolvent._core.state import State
 from evolvent.analysis.linearisation import Linearisation, linearise, unit_rows
-from evolvent.analysis.states import Layout, evaluating, first_sample, full_trajectory, spread
+from evolvent.analysis.states import StateLayout, evaluating, first_sample, full_trajectory, spread
 from evolvent.dynamics import Dynamics
 from evolvent.evolution import Evolution
 
@@ -75,7 +75,7 @@ def jacobians(
     evolution: Evolution, u0: State, points: int, *, batched: bool = True
 ) -> Iterator[tuple[float, Linearisation]]:
     """Time and Jacobian of the right-hand side at the beginning of some steps; see :func:`spectra`."""
-    start = first_sample(u0) if Layout.of(u0, batched).samples > 1 else u0
+    start = first_sample(u0) if StateLayout.of(u0, batched).samples > 1 else u0
     with evaluating(evolution):
         with torch.no_grad():
             states = full_trajectory(evolution, start)
@@ -103,7 +103,7 @@ def spectrum_at(f: Dynamics, t: float, u: State, dense_up_to: int = 256, count: 
 
 def jacobian_at(f: Dynamics, t: float, u: State) -> Linearisation:
     """The Jacobian of ``f`` at one state, which is taken as one sample."""
-    layout = Layout.of(u, batched=False)
+    layout = StateLayout.of(u, batched=False)
 
     def compute(rows: Tensor) -> Tensor:
         return layout.rows(f(t, layout.state(rows)))

@@ -16,7 +16,7 @@ from evolvent.evolution import Evolution, evolutions
 
 
 @dataclass(frozen=True)
-class Stage:
+class EvolutionInput:
     """One evolution of a model, and the state it starts from."""
 
     name: str  # where it is in the model; empty if it is the model
@@ -24,20 +24,20 @@ class Stage:
     u0: State
 
 
-def stages(model: nn.Module, example: State) -> list[Stage]:
+def evolution_inputs(model: nn.Module, example: State) -> list[EvolutionInput]:
     """The evolutions that ``model`` runs through for ``example``, in order; those without a step are left out.
 
     >>> import evolvent as ev
     >>> model = ev.create_model("hamiltonian", channels=(4, 8), blocks=2, image_size=8)
-    >>> [(s.name, tuple(s.u0.shape)) for s in stages(model, torch.zeros(1, 3, 8, 8))]
+    >>> [(s.name, tuple(s.u0.shape)) for s in evolution_inputs(model, torch.zeros(1, 3, 8, 8))]
     [('body.0', (1, 4, 8, 8)), ('body.2', (1, 8, 4, 4))]
     """
-    found: list[Stage] = []
+    found: list[EvolutionInput] = []
 
     def watch(name: str, evolution: Evolution) -> Any:
         def hook(_: nn.Module, inputs: tuple[State, ...]) -> None:
             if evolution.steps:
-                found.append(Stage(name, evolution, inputs[0]))
+                found.append(EvolutionInput(name, evolution, inputs[0]))
 
         return evolution.register_forward_pre_hook(hook)
 
@@ -79,13 +79,13 @@ def spread(count: int, points: int) -> list[int]:
 
 
 @dataclass(frozen=True)
-class Layout:
+class StateLayout:
     """How the states of one evolution lie in memory: one row per sample.
 
     The first axis counts independent samples where ``batched`` is set and every part has two axes or more. Otherwise
     the whole state is one sample, as it must be for the nodes of a graph, which act on each other.
 
-    >>> layout = Layout.of((torch.zeros(2, 3, 4), torch.zeros(2, 5)))
+    >>> layout = StateLayout.of((torch.zeros(2, 3, 4), torch.zeros(2, 5)))
     >>> layout.rows((torch.ones(2, 3, 4), torch.ones(2, 5))).shape
     torch.Size([2, 17])
     """
@@ -95,7 +95,7 @@ class Layout:
     samples: int
 
     @classmethod
-    def of(cls, u: State, batched: bool = True) -> Layout:
+    def of(cls, u: State, batched: bool = True) -> StateLayout:
         """The layout of states like ``u``."""
         pieces = parts(u)
         counted = batched and all(part.ndim > 1 for part in pieces)

@@ -12,7 +12,7 @@ from torch import nn
 
 from evolvent._core.state import State
 from evolvent.analysis.spectrum import Spectrum, spectra
-from evolvent.analysis.states import stages
+from evolvent.analysis.states import evolution_inputs
 from evolvent.evolution import Evolution
 from evolvent.integrators import Integrator
 
@@ -127,9 +127,9 @@ def check_step_size(model: nn.Module, example: State) -> dict[str, StepBound]:
         StabilityWarning: a step lies beyond the bound; the message names the largest stable step.
     """
     bounds = {}
-    for stage in stages(model, example):
-        bound = bounds[stage.name] = largest_stable_step(stage.evolution, stage.u0)
-        message = step_warning(stage.name, stage.evolution, bound)
+    for start in evolution_inputs(model, example):
+        bound = bounds[start.name] = largest_stable_step(start.evolution, start.u0)
+        message = step_warning(start.name, start.evolution, bound)
         if message:
             warnings.warn(message, StabilityWarning, stacklevel=2)
     return bounds

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from evolvent._core.errors import UnknownNameError
+from evolvent._core.checks import check_choice
 from evolvent.operators import make_operator
 
 
@@ -34,16 +34,6 @@ ACTIVATIONS: dict[str, Activation] = {
 }
 
 
-def known_activation(name: ActivationName) -> ActivationName:
-    """The name itself, if there is an activation of that name.
-
-    Modules keep the name, which can be pickled, and look the function up when they use it.
-    """
-    if name not in ACTIVATIONS:
-        raise UnknownNameError("activation", name, ACTIVATIONS, f"There are {', '.join(ACTIVATIONS)}.")
-    return name
-
-
 Norm: TypeAlias = Literal["batch", "group"]
 
 
@@ -57,10 +47,8 @@ def make_norm(kind: Norm | None, channels: int, space_axes: int) -> nn.Module | 
     """
     if kind is None:
         return None
-    if kind == "group":
+    if check_choice("norm", kind, get_args(Norm)) == "group":
         return nn.GroupNorm(channels // 8 if channels % 8 == 0 else 1, channels)
-    if kind != "batch":
-        raise UnknownNameError("norm", kind, get_args(Norm), f"There are {', '.join(get_args(Norm))} and None.")
     return nn.BatchNorm2d(channels) if space_axes == 2 else nn.BatchNorm1d(channels)
 
 
@@ -80,7 +68,7 @@ class LayerOptions(TypedDict, total=False):
 
 
 class SymmetricLayer(nn.Module):
-    r"""Operator, normalisation, bias, nonlinearity, and the operator's transpose.
+    r"""Operator, normalisation, bias, activation, and the operator's transpose.
 
     .. math:: S(u) = K^\top \sigma\bigl(\mathcal N(K u) + b\bigr)
 
@@ -116,7 +104,8 @@ class SymmetricLayer(nn.Module):
         self.operator = make_operator(operator, channels, hidden)
         self.bias = nn.Parameter(torch.zeros(hidden)) if bias else None
         self.norm = make_norm(norm, hidden, self.operator.space_axes)
-        self.activation: ActivationName = known_activation(activation)
+        # the name, since functions cannot be pickled
+        self.activation: ActivationName = check_choice("activation", activation, ACTIVATIONS)
 
     def forward(self, u: Tensor) -> Tensor:
         return self.operator.adjoint(ACTIVATIONS[self.activation].value(self.inner(u)))

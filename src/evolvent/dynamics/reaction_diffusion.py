@@ -6,7 +6,7 @@ from typing import Literal
 
 from torch import Tensor
 
-from evolvent._core.errors import ConfigError
+from evolvent._core.checks import check_choice
 from evolvent.dynamics._contract import Dynamics, SplitDynamics
 from evolvent.dynamics.layers import ActivationName, Norm
 from evolvent.dynamics.parabolic import Parabolic
@@ -54,12 +54,10 @@ class ReactionDiffusion(SplitDynamics):
     ) -> None:
         super().__init__()
         self.reaction: Dynamics
-        if reaction == "residual":
-            self.reaction = Residual(channels, operator=operator, norm=norm, bias=bias, nonlinearity=activation)
-        elif reaction == "symmetric":
-            self.reaction = Parabolic(channels, operator=operator, norm=norm, bias=bias, activation=activation)
+        if check_choice("reaction", reaction, ("residual", "symmetric")) == "residual":
+            self.reaction = Residual(channels, operator=operator, norm=norm, bias=bias, activation=activation)
         else:
-            raise ConfigError(f"reaction is 'residual' or 'symmetric', got {reaction!r}.")
+            self.reaction = Parabolic(channels, operator=operator, norm=norm, bias=bias, activation=activation)
         self.diffusion = _make_diffusion(self.reaction, channels)
 
     def explicit(self, t: float, u: Tensor) -> Tensor:

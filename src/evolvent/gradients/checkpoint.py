@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
+from evolvent._core.checks import check_whole
 from evolvent._core.errors import ConfigError
 from evolvent._core.first_order import first_order_only
 from evolvent._core.state import State, parts
@@ -60,9 +61,7 @@ class Checkpoint(GradientStrategy):
             raise ConfigError(f"checkpoint takes every or stored, got both: every={every!r}, stored={stored}.")
         if isinstance(every, str) and every != "sqrt":
             raise ConfigError(f"checkpoint stores every so many-th state or 'sqrt', got {every!r}.")
-        for name, number in (("every", every), ("stored", stored)):
-            if number not in (None, "sqrt") and not (isinstance(number, int) and number >= 1):
-                raise ConfigError(f"checkpoint: {name} must be a whole number of at least 1, got {number!r}.")
+        check_whole(**{k: n for k, n in (("every", every), ("stored", stored)) if n not in (None, "sqrt")})
         self.every = "sqrt" if every is None and stored is None else every
         self.stored = stored
 

@@ -12,6 +12,7 @@ from weakref import WeakKeyDictionary
 import torch
 import torch.distributed as dist
 
+from evolvent._core.checks import check_whole
 from evolvent._core.errors import ConfigError
 from evolvent._core.state import State
 from evolvent.gradients._contract import STRATEGIES, GradientStrategy, Propagator, whole_number
@@ -78,11 +79,9 @@ class LayerParallel(GradientStrategy):
         max_iterations: int | None = None,
         group: dist.ProcessGroup | None = None,
     ) -> None:
-        if coarsening < 2 or levels < 2 or (max_iterations is not None and max_iterations < 1):
-            raise ConfigError(
-                f"layer-parallel solves need coarsening >= 2, levels >= 2 and max_iterations >= 1, got {coarsening}, "
-                f"{levels} and {max_iterations}."
-            )
+        check_whole(2, coarsening=coarsening, levels=levels)
+        if max_iterations is not None:
+            check_whole(max_iterations=max_iterations)
         self.coarsening = coarsening
         self.levels = levels
         self.tolerance = tolerance

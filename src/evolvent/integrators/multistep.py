@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
+from evolvent._core.checks import check_whole
 from evolvent._core.errors import ConfigError
 from evolvent._core.state import State, combine, parts
 from evolvent.dynamics import Dynamics
@@ -71,8 +72,7 @@ class LinearMultistep(nn.Module, Integrator[Dynamics]):
 
     def __init__(self, steps: int, k: float = 0.0) -> None:
         super().__init__()
-        if steps < 1:
-            raise ConfigError(f"LinearMultistep has one number per step and needs steps >= 1, got {steps}.")
+        check_whole(steps=steps)
         self.k = nn.Parameter(torch.full((steps,), float(k)))
 
     def start(self, f: Dynamics, t: float, u: State, h: float) -> State:

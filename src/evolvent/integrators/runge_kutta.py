@@ -56,7 +56,7 @@ class Heun(Integrator[Dynamics]):
 
 
 class RK4(Integrator[Dynamics]):
-    r"""The classical Runge-Kutta method of four stages.
+    r"""The classical Runge-Kutta method, with four evaluations per step.
 
     .. math::
         k_1 = F(t, u), \quad k_2 = F(t + \tfrac h2, u + \tfrac h2 k_1), \quad

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from evolvent._core.errors import ConfigError, UnknownNameError
+from evolvent._core.checks import check_choice, check_positive, check_whole
+from evolvent._core.errors import ConfigError
 from evolvent.dynamics import NonlocalSystem
 from evolvent.integrators import Verlet
 from evolvent.operators import (
@@ -20,8 +21,6 @@ from evolvent.operators import (
 from evolvent.operators.convolution import pointwise
 
 NonlocalName: TypeAlias = Literal["diffusion", "fractional", "riesz", "log"]
-
-_OPERATORS = ("diffusion", "fractional", "riesz", "log")
 
 
 class NonlocalBlock(nn.Module):
@@ -64,10 +63,8 @@ class NonlocalBlock(nn.Module):
         scale: float = 1.0,
     ) -> None:
         super().__init__()
-        if stages < 1:
-            raise ConfigError(f"a nonlocal block has at least one stage, got {stages}.")
-        if not 0 < step_size < float("inf"):
-            raise ConfigError(f"step_size must be positive and finite, got {step_size}.")
+        check_whole(stages=stages)
+        check_positive(step_size=step_size)
         named = not isinstance(operator, NonlocalOperator)
         self.operator = make_nonlocal(operator, channels, subsample, scale) if named else operator
         if self.operator.channels != channels:
@@ -96,12 +93,11 @@ class NonlocalBlock(nn.Module):
 
 def make_nonlocal(name: NonlocalName, channels: int, subsample: int = 1, scale: float = 1.0) -> NonlocalOperator:
     """One of the four operators of the paper's Table 1, by name."""
+    check_choice("nonlocal operator", name, get_args(NonlocalName))
     if name == "diffusion":
         return NonlocalDiffusion(channels, scale=scale, subsample=subsample)
     if name == "fractional":
         return FractionalLaplacian(channels, 0.5, scale=scale, subsample=subsample)
-    if name not in _OPERATORS:
-        raise UnknownNameError("nonlocal operator", name, _OPERATORS, f"There are {', '.join(_OPERATORS)}.")
     return InverseFractionalLaplacian(channels, 1.0 if name == "log" else 0.5, scale=scale, subsample=subsample)
 
 

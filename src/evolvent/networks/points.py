@@ -118,5 +118,5 @@ def _evolution(kind: str, width: int, layers: int, step_size: float, damping: fl
     if kind == "antisymmetric":
         turning = [Antisymmetric(width, damping=damping, activation="tanh", **shared) for _ in range(layers)]
         return Evolution(turning, Euler(), step_size=step_size)
-    plain = [Residual(width, convolutions=1, nonlinearity="tanh", **shared) for _ in range(layers)]
+    plain = [Residual(width, convolutions=1, activation="tanh", **shared) for _ in range(layers)]
     return Evolution(plain, Euler(), step_size=step_size)

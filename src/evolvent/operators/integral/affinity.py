@@ -2,7 +2,6 @@ r"""How alike two pixel strips are: kernels :math:`\omega(x, y)`, summed over al
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from typing import NamedTuple
 
@@ -10,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from evolvent._core.errors import ConfigError
+from evolvent._core.checks import check_positive
 from evolvent.operators.integral.pair_sum import nearest, pair_sum
 from evolvent.operators.integral.strips import centre, pick, pick_columns
 
@@ -44,8 +43,7 @@ class Affinity(ABC):
     """
 
     def __init__(self, scale: float = 1.0) -> None:
-        if not 0 < scale < math.inf:
-            raise ConfigError(f"the kernel's scale lambda must be positive and finite, got {scale}. 1 is a start.")
+        check_positive(scale=scale)
         self.scale = float(scale)
 
     @abstractmethod
@@ -186,8 +184,7 @@ class Power(_DistanceKernel):
 
     def __init__(self, exponent: float, scale: float = 1.0) -> None:
         super().__init__(scale)
-        if not 0 < exponent < math.inf:
-            raise ConfigError(f"the exponent of a power kernel must be positive and finite, got {exponent}.")
+        check_positive(exponent=exponent)
         self.exponent = self.decay = float(exponent)
 
     def factor(self, unit: Tensor) -> Tensor:
