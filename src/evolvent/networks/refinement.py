@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Literal
@@ -49,8 +48,7 @@ def refine(
 
 def _refined_spec(spec: ModelSpec) -> ModelSpec:
     entry = model_entry(spec.name)
-    defaults = {name: p.default for name, p in inspect.signature(entry.build).parameters.items()}
-    options = {**defaults, **entry.options, **spec.options}
+    options = dict(entry.read_options(spec.options))
     changes: dict[str, Any] = {name: _doubled(options[name]) for name in _DEPTH if name in options}
     if not changes:
         raise ConfigError(f"{spec.name} has no option for its number of steps ({' or '.join(_DEPTH)}) to be doubled.")
