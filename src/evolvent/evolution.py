@@ -28,7 +28,7 @@ class Evolution(nn.Module):
         integrator: how a step is made.
         steps: number of steps; for a list it is the list's length and may be left out.
         step_size: :math:`h`.
-        gradient: how gradients are had, a strategy or its text such as ``"checkpoint:4"``;
+        gradient: how gradients are computed, a strategy or its text such as ``"checkpoint:4"``;
             :class:`~evolvent.gradients.Backprop` unless given.
 
     Shape: the state that the dynamics take, in and out. Partitioned dynamics take a pair, or one tensor
@@ -64,7 +64,7 @@ class Evolution(nn.Module):
 
     @property
     def gradient(self) -> GradientStrategy:
-        """How gradients are had; a strategy that cannot serve the method is refused when it is set."""
+        """How gradients are computed; a strategy that cannot serve the method is refused when it is set."""
         return self._gradient
 
     @gradient.setter
@@ -262,6 +262,6 @@ def _check_fit(dynamics: nn.Module, integrator: Integrator[Any]) -> None:
     for f in dynamics if isinstance(dynamics, nn.ModuleList) else [dynamics]:
         if not isinstance(f, integrator.acts_on):
             raise ConfigError(
-                f"{integrator} acts on {integrator.acts_on.__name__}, but {type(f).__name__} is none. "
+                f"{integrator} acts on {integrator.acts_on.__name__}, but {type(f).__name__} does not belong to them. "
                 "`evolvent.integrators` has methods for every kind of dynamics, and Euler() takes all."
             )

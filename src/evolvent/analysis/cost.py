@@ -99,7 +99,7 @@ class KeptBytes:
 
     @property
     def total(self) -> int:
-        """Bytes that are kept at this moment; what was kept for a while only, as in steps tried in vain, is not."""
+        """Bytes that are kept at this moment; what was released again, as after rejected steps, does not count."""
         storages = (held.tensor.untyped_storage() for held in self._held)
         kept = {storage.data_ptr(): storage.nbytes() for storage in storages}
         return sum(size for place, size in kept.items() if place not in self._owned)

@@ -39,7 +39,7 @@ def energy_drift(evolution: Evolution, u0: State, *, batched: bool = True) -> En
     without an energy give the change of the norm, :math:`\|u(t)\| / \|u(0)\| - 1`.
 
     Args:
-        evolution: looked at in evaluation mode; it is left as it was.
+        evolution: measured in evaluation mode and left as it was.
         u0: initial states.
         batched: whether the first axis counts independent samples.
     """

@@ -40,7 +40,7 @@ def perturbation_growth(
     :math:`\|\partial \Phi_t / \partial u_0\|_2`, by power iteration, which bounds it from below.
 
     Args:
-        evolution: looked at in evaluation mode; it is left as it was.
+        evolution: measured in evaluation mode and left as it was.
         u0: initial states. Features give growth of features; a pair gives growth of the whole state.
         probes: random perturbations of each sample.
         size: their norm relative to the state's.
@@ -65,7 +65,7 @@ def perturbation_growth(
         random = _random_growth(evolution, layout, x.detach(), [v.detach() for v in values], probes, size, generator)
         worst, direction = [1.0], _noise(x, generator)
         for j in chosen[1:]:
-            # a new part, lest the direction of the time before be one that this time's leading one never meets
+            # some noise, in case the previous direction is orthogonal to the leading one at this time
             start = direction + 0.3 * _noise(x, generator)
             map_ = linearise(lambda rows, j=j: _values(evolution, layout, rows)[j], x, values[j])
             norms, direction = largest_singular_value(map_, start, iterations, tolerance)

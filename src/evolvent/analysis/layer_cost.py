@@ -49,7 +49,7 @@ def layer_costs(model: nn.Module, images: Tensor, repeats: int = 5) -> LayerTabl
     Args:
         model: a network; neither its state nor the random numbers are touched.
         images: (B, C, H, W) with B >= 2, as batch normalisation needs.
-        repeats: each time is the least of so many runs, which other work on the machine disturbs least.
+        repeats: number of timed runs; the fastest counts, as other work on the machine disturbs it least.
 
     >>> table = layer_costs(nn.Sequential(nn.Conv2d(1, 2, 3), nn.ReLU()), torch.zeros(2, 1, 8, 8))
     >>> [(layer.name, layer.parameters, layer.multiply_adds) for layer in table.layers]

@@ -216,7 +216,7 @@ def peak_bytes(model: nn.Module, x: Tensor) -> int:
 
 
 class _Watch(TorchDispatchMode):
-    """Counts the bytes of tensors that are made inside, until they are let go."""
+    """Counts the bytes of tensors that are made inside, until they are released."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""How exactly a reversible evolution finds its way back."""
+"""How accurately a reversible evolution reconstructs its states."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from evolvent.integrators import ReversibleIntegrator
 
 @dataclass(frozen=True)
 class Reconstruction:
-    """Relative error of the states that were found again on the way back, at all times."""
+    """Relative error of the reconstructed states, at all times."""
 
     dtype: str
     times: tuple[float, ...]

@@ -1,4 +1,4 @@
-"""The stability of a model, evolution by evolution: growth, energy, spectrum, largest step, way back."""
+"""The stability of a model, evolution by evolution: growth, energy, spectrum, largest step, reconstruction."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def measure_stability(
     """All measures of stability of each evolution in a model.
 
     Args:
-        model: a network, or a bare evolution; in evaluation mode meanwhile, and left as it was.
+        model: a network, or a bare evolution; measured in evaluation mode and left as it was.
         example: what the model takes, for example images.
         points: times at which growth is measured; the worst to about one percent.
         spectrum_points: times at which the spectrum is taken, of the first sample.

@@ -13,13 +13,13 @@ from evolvent.analysis.states import EvolutionInput, evolution_inputs, first_sam
 from evolvent.analysis.step_size import StepBound, bound_for_modes, steps_needed
 from evolvent.evolution import Evolution
 
-_PIXELS = 32  # features are cut down to so many in height and width
+_PIXELS = 32  # features are cropped to this height and width
 _POINTS = 3  # first, middle and last step
 _PRODUCTS = 16  # of each Jacobian with a vector
 
 
 def step_advice(model: nn.Module, example: Tensor) -> str:
-    """One line on a network with steps beyond what its methods bear; empty if there is none.
+    """One line on a network whose steps exceed the stability limit of its methods; empty if none do.
 
     It names the evolution whose step is the farthest beyond its bound. Dynamics that normalise are left out: what they
     add in a step is bounded, so that no step makes values blow up, and they train with steps far beyond the bound that
@@ -27,8 +27,8 @@ def step_advice(model: nn.Module, example: Tensor) -> str:
     twenty times the cost.
 
     Args:
-        model: a network, or a bare evolution; in evaluation mode meanwhile.
-        example: what the model takes; the first sample is looked at.
+        model: a network, or a bare evolution; measured in evaluation mode.
+        example: what the model takes; the first sample is used.
 
     >>> import torch
     >>> import evolvent as ev
@@ -72,5 +72,5 @@ def _advice(start: EvolutionInput, bound: StepBound, others: int) -> str:
     return (
         f"the step {evolution.step_size:g} of {evolution.integrator} lies beyond the largest stable one, about "
         f"{limit:.3g}{where}{more}. Make it smaller, make {steps_needed(evolution, limit)} steps in place of "
-        f"{evolution.steps}, or use an IMEX network such as 'imex', which bears any step of its stiff part."
+        f"{evolution.steps}, or use an IMEX network such as 'imex', which is stable for any step of its stiff part."
     )

@@ -38,7 +38,7 @@ Norm: TypeAlias = Literal["batch", "group"]
 
 
 def make_norm(kind: Norm | None, channels: int, space_axes: int) -> nn.Module | None:
-    """Batch or group normalisation for features with so many axes of space, or none.
+    """Batch or group normalisation for features with ``space_axes`` axes of space, or None.
 
     Groups have eight channels where that divides them, else one group takes all.
 

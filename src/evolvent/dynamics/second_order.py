@@ -1,4 +1,4 @@
-"""Second-order dynamics: features that swing, as waves do."""
+"""Second-order dynamics: features that oscillate, as waves do."""
 
 from __future__ import annotations
 

@@ -140,7 +140,7 @@ class TimeVaryingDynamics(TimeVarying):
 
 
 class TimeVaryingPartitioned(TimeVarying, PartitionedDynamics):
-    """Time-varying dynamics in two parts, for Verlet and its kin."""
+    """Time-varying dynamics in two parts, for the Verlet methods."""
 
     def dy(self, t: float, z: Tensor) -> Tensor:
         return self._call("dy", t, t, z)

@@ -1,4 +1,4 @@
-"""How the derivative of a loss is had: one file per strategy."""
+"""How gradients are computed: one file per strategy."""
 
 from evolvent.gradients._contract import STRATEGIES, GradientStrategy, Propagator, make_strategy
 from evolvent.gradients.adjoint import ContinuousAdjoint

@@ -60,8 +60,11 @@ class Checkpoint(GradientStrategy):
         if every is not None and stored is not None:
             raise ConfigError(f"checkpoint takes every or stored, got both: every={every!r}, stored={stored}.")
         if isinstance(every, str) and every != "sqrt":
-            raise ConfigError(f"checkpoint stores every so many-th state or 'sqrt', got {every!r}.")
-        check_whole(**{k: n for k, n in (("every", every), ("stored", stored)) if n not in (None, "sqrt")})
+            raise ConfigError(f"every must be a whole number or 'sqrt', got {every!r}.")
+        if stored is not None:
+            check_whole(stored=stored)
+        if every not in (None, "sqrt"):
+            check_whole(every=every)
         self.every = "sqrt" if every is None and stored is None else every
         self.stored = stored
 

@@ -143,7 +143,7 @@ class SimultaneousLayerParallel(LayerParallel):
 
     States, adjoints and parameters converge together (simultaneous optimisation, section 4 of Günther et al. 2020).
     Value and gradient are not those of the steps before they have converged, and the next training step must be given
-    the same batch. States of other shapes start anew. After training, use another strategy to evaluate.
+    the same batch. States of other shapes start from scratch. After training, use another strategy to evaluate.
 
     Args:
         iterations: V-cycles per direction and optimisation step.

@@ -30,7 +30,7 @@ class Reversible(GradientStrategy):
     tensor that the dynamics use must be a parameter of the evolution.
 
     Args:
-        anchor_every: also store every so many-th state, from which the reconstruction starts afresh.
+        anchor_every: store one state in so many steps, from which the reconstruction restarts.
         check: keep the first state, too, and compare it with its reconstruction; see :meth:`report`.
     """
 

@@ -1,5 +1,6 @@
-"""How time advances: one file per method. Methods know the step size and nothing of networks."""
+"""How time advances. Methods know the step size and nothing of networks."""
 
+from evolvent._core.state import State, axpy, combine, like, parts
 from evolvent.integrators._contract import Coupling, Integrator, ReversibleIntegrator
 from evolvent.integrators.dopri5 import Dopri5
 from evolvent.integrators.implicit_midpoint import ImplicitMidpoint
@@ -23,7 +24,12 @@ __all__ = [
     "LinearMultistep",
     "ProjectedEuler",
     "ReversibleIntegrator",
+    "State",
     "StoermerVerlet",
     "Strang",
     "Verlet",
+    "axpy",
+    "combine",
+    "like",
+    "parts",
 ]

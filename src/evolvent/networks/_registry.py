@@ -84,9 +84,9 @@ def register_member(
     name: str, family: str, *, recipe: str | None = None, papers: tuple[str, ...] = (), **options: Any
 ) -> None:
     """Register a network of a family that fixes some of the family's options; ``papers`` come before the family's."""
-    kin = MODELS.get(family)
-    entry = ModelEntry(name, kin.build, kin.options, family, papers + kin.papers, recipe or kin.recipe, options)
-    MODELS.add(name, entry)
+    base = MODELS.get(family)
+    papers, recipe = papers + base.papers, recipe or base.recipe
+    MODELS.add(name, ModelEntry(name, base.build, base.options, family, papers, recipe, options))
 
 
 def list_models(pattern: str = "*") -> list[str]:

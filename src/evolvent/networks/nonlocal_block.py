@@ -24,7 +24,7 @@ NonlocalName: TypeAlias = Literal["diffusion", "fractional", "riesz", "log"]
 
 
 class NonlocalBlock(nn.Module):
-    r"""Stages in which every pixel strip hears of every other, with skip connections; the shape stays.
+    r"""Stages in which every pixel depends on every other, with skip connections; the shape is kept.
 
     .. math:: B_k = B_{k-2} + h\, \mathcal K_k[\mathcal O_X B_{k-1}], \qquad B_0 = B_{-1} = X, \qquad
               \mathcal K_k = \mathcal B \circ \mathrm{ReLU} \circ (C \times C \text{ convolution, } 1 \times 1)
@@ -33,8 +33,8 @@ class NonlocalBlock(nn.Module):
     :math:`(-\Delta)^{1/2}`, :math:`(-\Delta)^{-1/2}` and :math:`(-\Delta)^{-1}`. Each pair of stages is a Verlet step
     of their system 4.3 from :math:`V = -W = X`, with the kernel of :math:`X` in all stages. The paper prints two
     stages; that further ones are further Verlet steps is our reading. Normalisations whose stages add up to the result
-    (the last, and every second before it) start with the factor zero (Wang et al. 2018), of which the paper does not
-    speak: at first the block is the identity.
+    (the last, and every second before it) start with the factor zero (Wang et al. 2018), which the paper does not
+    mention: at first the block is the identity.
 
     Args:
         channels: number of feature maps, even.

@@ -75,8 +75,8 @@ def odenet(options: OdeNetOptions) -> ImageNetwork:
 
     The MNIST skeleton of Chen, Rubanova, Bettencourt, Duvenaud 2018, solved by Dormand-Prince. With ``augment`` the
     features get that many channels of zeros first (Dupont, Doucet, Teh 2019). Their continuous adjoint is a gradient
-    strategy here, not a part of the network. The number of groups is the paper's; few channels need fewer, because a group of one channel loses its mean before
-    the head can read it.
+    strategy here, not a part of the network. The number of groups is the paper's; few channels need fewer, because a
+    group of one channel loses its mean before the head can read it.
 
     Shape: (B, in_channels, H, W) to (B, num_classes), H and W at least 8.
     """

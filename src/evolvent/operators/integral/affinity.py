@@ -51,7 +51,7 @@ class Affinity(ABC):
         """Strips (B, N, D) and (B, M, D), made ready for sums of ``factor`` times the kernel."""
 
     def pairs_for_means(self, x: Tensor, y: Tensor, channels: int) -> Pairs:
-        """The same for means of strips of so many ``channels``."""
+        """The same for means of strips with ``channels`` channels."""
         return self.pairs(x, y)
 
     @abstractmethod

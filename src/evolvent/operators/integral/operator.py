@@ -38,8 +38,8 @@ class NonlocalOperator(nn.Module):
             ``"none"`` compares the strips themselves.
         normaliser: :math:`\mathcal N_i` is the number of strips in the sum (``"count"``) or the ``"row_sum"`` of the
             kernel, with 0 for the result where that is 0.
-        subsample: the strips :math:`j` are the maxima over squares of so many pixels; those at the lower and right
-            edge may be smaller.
+        subsample: the strips :math:`j` are the maxima over squares of this many pixels per side; those at the lower and
+            right edge may be smaller.
 
     Shape: (B, channels, H, W) to the same.
 

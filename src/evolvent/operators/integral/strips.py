@@ -1,4 +1,4 @@
-"""Pixel strips: the channels of one pixel, and which of them others hear of."""
+"""Pixel strips, the channels of one pixel each, and which of them the others are compared with."""
 
 from __future__ import annotations
 
