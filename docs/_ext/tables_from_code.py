@@ -54,6 +54,24 @@ class NetworkTable(Table):
         return markdown_table(["network", "what it is", "parameters", "papers", "recipe"], rows)
 
 
+class NetworkOptions(Table):
+    """The options of each family of networks, from its class of options."""
+
+    def markdown(self) -> str:
+        from evolvent.networks import list_models, model_entry
+
+        families = [entry for entry in map(model_entry, list_models()) if entry.name == entry.family]
+        return "\n\n".join(f"**`{entry.name}`**\n\n{self._table(entry.options)}" for entry in families)
+
+    @staticmethod
+    def _table(options: type[BaseModel]) -> str:
+        rows = [
+            [f"`{name}`", _type_name(field.annotation) + _limits(field), _default(field.default), field.description]
+            for name, field in options.model_fields.items()
+        ]
+        return markdown_table(["option", "value", "default", "meaning"], rows)
+
+
 class IntegratorTable(Table):
     """Methods with what they claim."""
 
@@ -242,6 +260,7 @@ def _default(value: Any) -> str:
 
 def setup(app: Sphinx) -> dict[str, bool]:
     app.add_directive("network-table", NetworkTable)
+    app.add_directive("network-options", NetworkOptions)
     app.add_directive("integrator-table", IntegratorTable)
     app.add_directive("dynamics-table", DynamicsTable)
     app.add_directive("gradient-table", GradientTable)

@@ -15,10 +15,9 @@ ROWS = torch.arange(8)
 
 
 def orders() -> None:
-    loader = BatchLoader(IMAGES, 4, seed=SEED)
+    batches = Batches(ImageSource(IMAGES), 4, seed=SEED)
     for epoch in (*EPOCHS, 0x5711):
-        loader.set_epoch(epoch)
-        next(iter(loader))
+        batches.at(epoch * len(batches))
 
 
 USES = {

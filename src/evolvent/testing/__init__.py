@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING
 from evolvent._core.lazy import attach
 from evolvent.testing.compilation import check_compiles, check_exports
 from evolvent.testing.gradients import check_gradient
-from evolvent.testing.integrators import all_integrators, check_integrator
+from evolvent.testing.integrators import all_integrators, check_integrator, observed_order
 from evolvent.testing.networks import check_network
 from evolvent.testing.operators import check_operator
-from evolvent.testing.order import observed_order
 from evolvent.testing.problems import Problem, problem_for
 from evolvent.testing.stability import check_stability
 

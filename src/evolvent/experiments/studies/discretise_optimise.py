@@ -80,7 +80,7 @@ def _errors_over_steps(settings: Settings) -> dict[str, list[float]]:
 
 
 def _tanh(width: int) -> Dynamics:
-    return Residual(width, convolutions=1, operator="dense", norm=None, bias=True, nonlinearity="tanh")
+    return Residual(width, convolutions=1, operator="dense", norm=None, bias=True, activation="tanh")
 
 
 def gradient_error(f: Dynamics, method: Integrator[Any], u0: Tensor, steps: int, end_time: float) -> float:

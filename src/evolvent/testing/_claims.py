@@ -1,11 +1,24 @@
-"""How far two states are apart."""
+"""Claims that are measured, also under ``python -O``, and distances between states to measure them by."""
 
 from __future__ import annotations
 
 from torch import Tensor
 
 from evolvent._core.state import State, parts
-from evolvent.testing._claim import claim
+
+
+def claim(holds: bool, message: str) -> None:
+    """Raise :class:`AssertionError` unless ``holds``."""
+    if not holds:
+        raise AssertionError(message)
+
+
+def finite_gradient(gradient: Tensor | None, owner: str) -> Tensor:
+    """The gradient, which must be there and finite."""
+    if gradient is None:
+        raise AssertionError(f"{owner} gets no gradient, it must get one.")
+    claim(bool(gradient.isfinite().all()), f"{owner} gets a gradient that is not finite.")
+    return gradient
 
 
 def norm(u: State) -> float:

@@ -9,7 +9,7 @@ from torch.func import jacrev
 from torch.testing import assert_close
 
 from evolvent.dynamics import SymmetricLayer
-from evolvent.dynamics.activation import ACTIVATIONS, ActivationName
+from evolvent.dynamics.layers import ACTIVATIONS, ActivationName
 
 shapes = st.tuples(st.integers(1, 3), st.integers(1, 3), st.integers(1, 4), st.integers(1, 4))
 

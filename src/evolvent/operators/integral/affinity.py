@@ -2,7 +2,6 @@ r"""How alike two pixel strips are: kernels :math:`\omega(x, y)`, summed over al
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from typing import NamedTuple
 
@@ -10,10 +9,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from evolvent._core.errors import ConfigError
-from evolvent.operators.fractional_constants import EULER_GAMMA
-from evolvent.operators.nonlocal_pair_sum import nearest, pair_sum
-from evolvent.operators.strips import centre, pick, pick_columns
+from evolvent._core.checks import check_positive
+from evolvent.operators.integral.pair_sum import nearest, pair_sum
+from evolvent.operators.integral.strips import centre, pick, pick_columns
+
+EULER_GAMMA = 0.57721566490153286
 
 
 class Pairs(NamedTuple):
@@ -43,8 +43,7 @@ class Affinity(ABC):
     """
 
     def __init__(self, scale: float = 1.0) -> None:
-        if not 0 < scale < math.inf:
-            raise ConfigError(f"the kernel's scale lambda must be positive and finite, got {scale}. 1 is a start.")
+        check_positive(scale=scale)
         self.scale = float(scale)
 
     @abstractmethod
@@ -52,7 +51,7 @@ class Affinity(ABC):
         """Strips (B, N, D) and (B, M, D), made ready for sums of ``factor`` times the kernel."""
 
     def pairs_for_means(self, x: Tensor, y: Tensor, channels: int) -> Pairs:
-        """The same for means of strips of so many ``channels``."""
+        """The same for means of strips with ``channels`` channels."""
         return self.pairs(x, y)
 
     @abstractmethod
@@ -185,8 +184,7 @@ class Power(_DistanceKernel):
 
     def __init__(self, exponent: float, scale: float = 1.0) -> None:
         super().__init__(scale)
-        if not 0 < exponent < math.inf:
-            raise ConfigError(f"the exponent of a power kernel must be positive and finite, got {exponent}.")
+        check_positive(exponent=exponent)
         self.exponent = self.decay = float(exponent)
 
     def factor(self, unit: Tensor) -> Tensor:

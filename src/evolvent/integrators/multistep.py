@@ -1,15 +1,55 @@
-"""The trainable two-step method of LM-ResNet."""
+"""Two-step methods, whose state is a value and one more of its kind."""
 
 from __future__ import annotations
 
 import torch
 from torch import nn
 
+from evolvent._core.checks import check_whole
 from evolvent._core.errors import ConfigError
-from evolvent._core.state import State, combine
+from evolvent._core.state import State, combine, parts
 from evolvent.dynamics import Dynamics
 from evolvent.integrators._contract import Integrator
-from evolvent.integrators._history import join, split
+
+
+def join(u: State, past: State) -> State:
+    """The parts of ``u``, then those of ``past``."""
+    return parts(u) + parts(past)
+
+
+def split(state: State) -> tuple[State, State]:
+    """Undoes :func:`join`; two tensors are the history of a tensor, more of them that of a tuple.
+
+    A tuple of one tensor is thus taken for the tensor.
+    """
+    tensors = parts(state)
+    half = len(tensors) // 2
+    return (tensors[0], tensors[1]) if half == 1 else (tensors[:half], tensors[half:])
+
+
+class AdamsBashforth2(Integrator[Dynamics]):
+    r"""Second order from one evaluation per step, by remembering the last one.
+
+    .. math:: u_{j+1} = u_j + h \bigl(\tfrac32 F_j - \tfrac12 F_{j-1}\bigr), \qquad F_j = F(t_j, u_j)
+
+    Bashforth and Adams 1883. Its state is :math:`(u_j, F_{j-1})`; with :math:`F_{-1} = F_0` the first step is Euler's,
+    which leaves the order at two.
+    """
+
+    order = 2
+    real_stability = 1.0
+    imaginary_stability = 0.0
+
+    def start(self, f: Dynamics, t: float, u: State, h: float) -> State:
+        return join(u, f(t, u))
+
+    def step(self, f: Dynamics, t: float, u: State, h: float) -> State:
+        value, before = split(u)
+        now = f(t, value)
+        return join(combine(value, (1.5 * h, now), (-0.5 * h, before)), now)
+
+    def finish(self, u: State, h: float) -> State:
+        return split(u)[0]
 
 
 class LinearMultistep(nn.Module, Integrator[Dynamics]):
@@ -32,8 +72,7 @@ class LinearMultistep(nn.Module, Integrator[Dynamics]):
 
     def __init__(self, steps: int, k: float = 0.0) -> None:
         super().__init__()
-        if steps < 1:
-            raise ConfigError(f"LinearMultistep has one number per step and needs steps >= 1, got {steps}.")
+        check_whole(steps=steps)
         self.k = nn.Parameter(torch.full((steps,), float(k)))
 
     def start(self, f: Dynamics, t: float, u: State, h: float) -> State:

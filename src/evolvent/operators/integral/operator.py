@@ -9,10 +9,11 @@ from typing import ClassVar, Literal, TypeAlias, get_args
 import torch
 from torch import Tensor, nn
 
-from evolvent._core.errors import ConfigError, ShapeError
-from evolvent.operators.affinity import Affinity, Pairs
-from evolvent.operators.pointwise import Pointwise, pointwise
-from evolvent.operators.strips import maxima, pick, strips
+from evolvent._core.checks import check_choice, check_even, check_images, check_whole
+from evolvent._core.errors import ShapeError
+from evolvent.operators.convolution import Pointwise, pointwise
+from evolvent.operators.integral.affinity import Affinity, Pairs
+from evolvent.operators.integral.strips import maxima, pick, strips
 
 Embedding: TypeAlias = Literal["pair", "shared", "none"]
 Normaliser: TypeAlias = Literal["count", "row_sum"]
@@ -37,8 +38,8 @@ class NonlocalOperator(nn.Module):
             ``"none"`` compares the strips themselves.
         normaliser: :math:`\mathcal N_i` is the number of strips in the sum (``"count"``) or the ``"row_sum"`` of the
             kernel, with 0 for the result where that is 0.
-        subsample: the strips :math:`j` are the maxima over squares of so many pixels; those at the lower and right
-            edge may be smaller.
+        subsample: the strips :math:`j` are the maxima over squares of this many pixels per side; those at the lower and
+            right edge may be smaller.
 
     Shape: (B, channels, H, W) to the same.
 
@@ -60,18 +61,14 @@ class NonlocalOperator(nn.Module):
         subsample: int = 1,
     ) -> None:
         super().__init__()
-        _check_choice("embedding", embedding, get_args(Embedding))
-        _check_choice("normaliser", normaliser, get_args(Normaliser))
-        if channels < 1 or (embedding != "none" and channels % 2):
-            raise ConfigError(
-                f"embeddings halve the channels, so their number must be even and positive, got {channels}. "
-                "Use an even number, or embedding='none'."
-            )
-        if subsample < 1:
-            raise ConfigError(f"subsample is a number of pixels of at least 1, got {subsample}. 1 keeps all strips.")
+        check_whole(subsample=subsample)
+        if embedding == "none":
+            check_whole(channels=channels)
+        else:
+            check_even(channels=channels)
         self.channels, self.affinity = channels, affinity
-        self.embedding: Embedding = embedding
-        self.normaliser: Normaliser = normaliser
+        self.embedding: Embedding = check_choice("embedding", embedding, get_args(Embedding))
+        self.normaliser: Normaliser = check_choice("normaliser", normaliser, get_args(Normaliser))
         self.subsample = subsample
         self.theta = _embedding(channels) if embedding != "none" else None
         self.phi = _embedding(channels) if embedding == "pair" else None
@@ -108,11 +105,7 @@ class NonlocalOperator(nn.Module):
         """
 
     def _check(self, x: Tensor) -> None:
-        if x.ndim != 4 or x.shape[1] != self.channels:
-            raise ShapeError(
-                f"{type(self).__name__} takes features of {self.channels} channels, as (batch, channels, height, "
-                f"width), got {tuple(x.shape)}. Make it for other channels."
-            )
+        check_images(x, type(self).__name__, self.channels)
         if self.subsample > min(x.shape[2:]):
             raise ShapeError(
                 f"squares of {self.subsample} pixels do not fit into features of shape {tuple(x.shape)}. "
@@ -163,8 +156,3 @@ def _embedding(channels: int) -> Pointwise:
     conv = Pointwise(channels, channels // 2)
     nn.init.kaiming_normal_(conv.weight, nonlinearity="linear")
     return conv
-
-
-def _check_choice(name: str, given: str, known: tuple[str, ...]) -> None:
-    if given not in known:
-        raise ConfigError(f"{name} is one of {', '.join(map(repr, known))}, got {given!r}.")

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 import torch
 from torch import Tensor
 
-from evolvent._core.errors import ConfigError
+from evolvent._core.checks import check_choice, check_positive
 from evolvent.operators._contract import DiffusionOperator
-from evolvent.operators.fractional_constants import check_order
+from evolvent.operators.integral.fractional import check_order
 
 Boundary: TypeAlias = Literal["periodic", "reflecting"]
 
@@ -28,12 +28,9 @@ class _LaplacianPower(DiffusionOperator):
 
     def __init__(self, s: float, boundary: Boundary, spacing: float) -> None:
         super().__init__()
-        if boundary not in ("periodic", "reflecting"):
-            raise ConfigError(f"boundary is 'periodic' or 'reflecting', got {boundary!r}.")
-        if not 0 < spacing < math.inf:
-            raise ConfigError(f"spacing must be positive and finite, got {spacing}.")
+        check_positive(spacing=spacing)
         self.s, self.spacing = float(s), float(spacing)
-        self.boundary: Boundary = boundary
+        self.boundary: Boundary = check_choice("boundary", boundary, get_args(Boundary))
 
     def symbol(self, xi: Tensor, eta: Tensor) -> Tensor:
         r"""What a wave :math:`e^{\mathrm i (\xi x + \eta y)}` is multiplied with; 0 for constants."""

@@ -6,10 +6,10 @@ from typing import Literal, TypeAlias
 
 from torch import Tensor
 
-from evolvent._core.errors import ConfigError
-from evolvent.operators.affinity import Affinity, DotProduct, Gaussian, Pairs, safe_divide, vanishes
-from evolvent.operators.nonlocal_operator import Embedding, NonlocalOperator, Normaliser
-from evolvent.operators.strips import centre
+from evolvent._core.checks import check_choice
+from evolvent.operators.integral.affinity import Affinity, DotProduct, Gaussian, Pairs, safe_divide, vanishes
+from evolvent.operators.integral.operator import Embedding, NonlocalOperator, Normaliser
+from evolvent.operators.integral.strips import centre
 
 AffinityName: TypeAlias = Literal["dot", "gaussian"]
 
@@ -53,9 +53,7 @@ class NonlocalDiffusion(NonlocalOperator):
         normaliser: Normaliser = "count",
         subsample: int = 1,
     ) -> None:
-        if affinity not in _AFFINITIES:
-            raise ConfigError(f"affinity is one of {', '.join(map(repr, _AFFINITIES))}, got {affinity!r}.")
-        kernel = _AFFINITIES[affinity](scale)
+        kernel = _AFFINITIES[check_choice("affinity", affinity, _AFFINITIES)](scale)
         super().__init__(channels, kernel, embedding=embedding, normaliser=normaliser, subsample=subsample)
 
     def combine(self, pairs: Pairs, v: Tensor, where: Tensor | None) -> Tensor:

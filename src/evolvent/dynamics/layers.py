@@ -1,15 +1,61 @@
-"""The building block of stable dynamics: a layer whose Jacobian is symmetric."""
+"""What layers of dynamics are made of: activations, normalisations, and the layer whose Jacobian is symmetric."""
 
 from __future__ import annotations
 
-from typing import TypedDict
+from collections.abc import Callable
+from typing import Literal, NamedTuple, TypeAlias, TypedDict, get_args
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
-from evolvent.dynamics.activation import ACTIVATIONS, ActivationName, known_activation
-from evolvent.dynamics.normalisation import Norm, make_norm, normalise
+from evolvent._core.checks import check_choice
 from evolvent.operators import make_operator
+
+
+class Activation(NamedTuple):
+    """A function and its antiderivative."""
+
+    value: Callable[[Tensor], Tensor]
+    antiderivative: Callable[[Tensor], Tensor]
+
+
+ActivationName: TypeAlias = Literal["relu", "tanh", "identity"]
+
+
+def _log_cosh(x: Tensor) -> Tensor:
+    return x.abs() + F.softplus(-2 * x.abs()) - 0.6931471805599453  # does not overflow as cosh would
+
+
+ACTIVATIONS: dict[str, Activation] = {
+    "relu": Activation(torch.relu, lambda x: 0.5 * torch.relu(x).square()),
+    "tanh": Activation(torch.tanh, _log_cosh),
+    "identity": Activation(lambda x: x, lambda x: 0.5 * x.square()),
+}
+
+
+Norm: TypeAlias = Literal["batch", "group"]
+
+
+def make_norm(kind: Norm | None, channels: int, space_axes: int) -> nn.Module | None:
+    """Batch or group normalisation for features with ``space_axes`` axes of space, or None.
+
+    Groups have eight channels where that divides them, else one group takes all.
+
+    >>> make_norm("group", 32, 2)
+    GroupNorm(4, 32, eps=1e-05, affine=True, bias=True)
+    """
+    if kind is None:
+        return None
+    if check_choice("norm", kind, get_args(Norm)) == "group":
+        return nn.GroupNorm(channels // 8 if channels % 8 == 0 else 1, channels)
+    return nn.BatchNorm2d(channels) if space_axes == 2 else nn.BatchNorm1d(channels)
+
+
+def normalise(k: Tensor, norm: nn.Module | None, bias: Tensor | None) -> Tensor:
+    r""":math:`\mathcal N(k) + b`, with one number of :math:`b` for each channel; either may be left out."""
+    k = k if norm is None else norm(k)
+    return k if bias is None else k + bias.view(-1, *[1] * (k.ndim - 2))
 
 
 class LayerOptions(TypedDict, total=False):
@@ -22,7 +68,7 @@ class LayerOptions(TypedDict, total=False):
 
 
 class SymmetricLayer(nn.Module):
-    r"""Operator, normalisation, bias, nonlinearity, and the operator's transpose.
+    r"""Operator, normalisation, bias, activation, and the operator's transpose.
 
     .. math:: S(u) = K^\top \sigma\bigl(\mathcal N(K u) + b\bigr)
 
@@ -58,7 +104,8 @@ class SymmetricLayer(nn.Module):
         self.operator = make_operator(operator, channels, hidden)
         self.bias = nn.Parameter(torch.zeros(hidden)) if bias else None
         self.norm = make_norm(norm, hidden, self.operator.space_axes)
-        self.activation: ActivationName = known_activation(activation)
+        # the name, since functions cannot be pickled
+        self.activation: ActivationName = check_choice("activation", activation, ACTIVATIONS)
 
     def forward(self, u: Tensor) -> Tensor:
         return self.operator.adjoint(ACTIVATIONS[self.activation].value(self.inner(u)))

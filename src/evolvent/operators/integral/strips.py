@@ -1,4 +1,4 @@
-"""Pixel strips: the channels of one pixel, and which of them others hear of."""
+"""Pixel strips, the channels of one pixel each, and which of them the others are compared with."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from evolvent.operators.pointwise import channels_are_neighbours
+from evolvent.operators.convolution import channels_are_neighbours
 
 
 def strips(u: Tensor) -> Tensor:
