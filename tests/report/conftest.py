@@ -58,7 +58,10 @@ class MadeUpImages(Task):
 class MadeUpEquation(MadeUpImages):
     """A solver of an equation: its score is an error and the smaller the better."""
 
-    figures = (Figure("error_l2", "relative L2 error", "number", "lower"), Figure("loss", "residual", "number", "lower"))
+    figures = (
+        Figure("error_l2", "relative L2 error", "number", "lower"),
+        Figure("loss", "residual", "number", "lower"),
+    )
 
 
 def recipe(name: str = "hamiltonian-mnist", **changes: Any) -> Recipe:
@@ -127,15 +130,16 @@ def image_findings(
     captions = [f"{classes[k]} → {classes[(k + 1) % n]}" for k in labels.tolist()]
     images = np.stack([picture(rng, channels, size) for _ in range(wrong)])
     shares = (counts.diagonal() / counts.sum(axis=1)).tolist()
+    rows = [[name, share] for name, share in zip(classes, shares, strict=True)]
     levels = [0.0, 0.1, 0.2, 0.3]
     noise = ([*levels], [0.97 - level + 0.02 * float(rng.normal()) for level in levels])
     return Findings(
-        tables=[Table("Classes", ["class", "accuracy"], list(map(list, zip(classes, shares, strict=True))), ["number", "share"])],
+        tables=[Table("Classes", ["class", "accuracy"], rows, ["number", "share"])],
         curves=[Curve("Accuracy under noise", "standard deviation", "accuracy", {"test": noise}, y_unit="share")],
         matrices=[Matrix("Confusion", classes, counts)],
         galleries=[Gallery("Misclassified images", images, captions, confidences, "The surest mistakes.")],
         features=[features(rng, channels, size)],
-    )  # fmt: skip
+    )
 
 
 def point_findings(rng: np.random.Generator, points: int = 60, frames: int = 23) -> Findings:
@@ -147,8 +151,8 @@ def point_findings(rng: np.random.Generator, points: int = 60, frames: int = 23)
     grid = np.linspace(-1, 1, 40)
     regions = ((np.arctan2(grid[:, None], grid) + 6 * np.hypot(grid[:, None], grid)) % (2 * np.pi) > np.pi).astype(int)
     moving = Animation("Flow", (1 - t) * start + t * end, label, regions, (-1.0, 1.0, -1.0, 1.0))
-    return Findings(tables=[Table("Figures", ["n", "steps", "time"], [["a", 12345, 61.0]], ["number", "count", "seconds"])],
-                    animations=[moving])  # fmt: skip
+    figures = Table("Figures", ["n", "steps", "time"], [["a", 12345, 61.0]], ["number", "count", "seconds"])
+    return Findings(tables=[figures], animations=[moving])
 
 
 def equation_findings(rng: np.random.Generator, size: int = 80) -> Findings:
@@ -156,14 +160,14 @@ def equation_findings(rng: np.random.Generator, size: int = 80) -> Findings:
     x, t = np.linspace(-1, 1, size), np.linspace(0, 1, size // 2)[:, None]
     reference = -np.sin(np.pi * x) * np.exp(-2 * t) / np.cosh(3 * x * t)
     values = reference + 0.03 * np.sin(5 * x + float(rng.normal())) * t
-    epochs = np.arange(1, 200)
+    epochs, extent = np.arange(1, 200), (-1.0, 1.0, 0.0, 1.0)
     losses = {name: (epochs.tolist(), (np.exp(-epochs / 50) * (1 + 0.1 * rng.random(199)) * scale).tolist())
               for name, scale in (("equation", 1.0), ("boundary", 0.1))}  # fmt: skip
     return Findings(
         answer="The solution decays.",
         curves=[Curve("Parts of the objective", "step", "mean square", losses, log_y=True)],
-        fields=[Field("Solution", values, (-1.0, 1.0, 0.0, 1.0), "x", "t", reference), Field("Velocity", values, (-1.0, 1.0, 0.0, 1.0))],
-    )  # fmt: skip
+        fields=[Field("Solution", values, extent, "x", "t", reference), Field("Velocity", values, extent)],
+    )
 
 
 def label_map_findings(rng: np.random.Generator, classes: list[str], size: tuple[int, int] = (48, 64)) -> Findings:
@@ -171,7 +175,9 @@ def label_map_findings(rng: np.random.Generator, classes: list[str], size: tuple
     height, width = size
     y, x = np.mgrid[:height, :width] / height
     same = np.random.default_rng(7)
-    labels = np.stack([np.minimum((3 * (y + 0.2 * np.sin(5 * x + k))).astype(np.uint8), len(classes)) for k in range(3)])
+    labels = np.stack(
+        [np.minimum((3 * (y + 0.2 * np.sin(5 * x + k))).astype(np.uint8), len(classes)) for k in range(3)]
+    )
     images = np.stack([(255 * same.random((3, 1, 1)) * (0.5 + labels[k] / 8)).astype(np.uint8) for k in range(3)])
     wrong = rng.random(labels.shape) < 0.1
     predictions = np.where(wrong, 0, np.minimum(labels, len(classes) - 1)).astype(np.uint8)

@@ -36,7 +36,7 @@ def _animation(animation: Animation) -> str:
     places = _places(frames)
     description = f"{animation.title}: {len(kept)} points, coloured by class"
     moving = _svg(f"{description}, moving from first to last", _moving(places, labels))
-    panels = [figure(moving, "Features through time, each frame scaled to the picture", "card moving")]
+    panels = [figure(moving, "Through time, each frame scaled", "card moving")]
     if animation.regions is not None:
         regions = _decisions(animation, frames[0], labels)
         panels.insert(0, figure(regions, "Decision regions", "card"))

@@ -119,7 +119,7 @@ def _apart(group: Group, name: str) -> str:
 def _frame(group: Group) -> Frame:
     curve: Curve = group.found[0].items[0]
     return Frame(curve.title, curve.x_label, curve.y_label, curve.x_unit, curve.y_unit, curve.log_x, curve.log_y,
-                 dots=True, height=3.0)  # fmt: skip
+                 dots=True, width=5.2, height=3.2)  # fmt: skip
 
 
 def _bundle(label: str, index: int, found: Found, line: str | None, frame: Frame) -> Bundle:

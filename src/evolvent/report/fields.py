@@ -11,13 +11,12 @@ from evolvent.report.axes import few_ticks, styled
 from evolvent.report.markup import figure, section
 from evolvent.report.numbers import decimal
 from evolvent.report.pixels import shrink
-from evolvent.report.subjects import PICTURED, Found, Subject, folded, groups, left_out
+from evolvent.report.subjects import PICTURED, Found, Group, Subject, folded, groups, left_out
 from evolvent.report.theme import FAINT, themed_svg
 from evolvent.tasks.findings import Field
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 _LIMIT = 96  # pixels along the longer side; the picture is smoothed
 _SHADES = 64  # fewer compress better than the eye can tell
@@ -28,29 +27,38 @@ def fields_sections(subjects: Sequence[Subject]) -> str:
     """A section for each title, with the first seed of each subject."""
     html = ""
     for k, group in enumerate(groups(subjects, "fields")):
-        blocks = [
-            folded(found, group, _field(found, f"field-{k}-{n}")) for n, found in enumerate(group.found[:PICTURED])
-        ]
+        shown = [(found, f"field-{k}-{n}") for n, found in enumerate(group.found[:PICTURED])]
+        if all(found.items[0].reference is None for found, _ in shown):
+            body = f'<div class="panels">{"".join(_alone(found, group, name) for found, name in shown)}</div>'
+        else:
+            body = "".join(folded(found, group, _with_reference(found, name)) for found, name in shown)
         several = any(len(found.items) > 1 for found in group.found)
         lead = ("Of several seeds the first is shown." if several else "") + left_out(group)
-        html += section(f"field-{k}", group.title, "".join(blocks), lead.strip())
+        html += section(f"field-{k}", group.title, body, lead.strip())
     return html
 
 
-def _field(found: Found, name: str) -> str:
-    """The field; with a reference, both on one scale, and their difference on its own."""
+def _alone(found: Found, group: Group, name: str) -> str:
+    """The field by itself, with the subject's name above if there are several."""
+    field: Field = found.items[0]
+    values = np.asarray(field.values, dtype=np.float64)
+    return _panel(field, values, limits(values), _VALUES, found.label if len(group.found) > 1 else "", name)
+
+
+def _with_reference(found: Found, name: str) -> str:
+    """Field and reference on one scale, and their difference on its own."""
     field: Field = found.items[0]
     values = np.asarray(field.values, dtype=np.float64)
     if field.reference is None:
-        return f'<div class="panels">{_panel(field, values, limits(values), _VALUES, "", f"{name}-0", found)}</div>'
+        return f'<div class="panels">{_panel(field, values, limits(values), _VALUES, "Network", name)}</div>'
     reference = np.asarray(field.reference, dtype=np.float64)
     common = limits(np.concatenate([values.ravel(), reference.ravel()]))
     difference = values - reference
     reach = max(map(abs, limits(difference))) or 1.0
     panels = [
-        _panel(field, values, common, _VALUES, "Network", f"{name}-0", found),
-        _panel(field, reference, common, _VALUES, "Reference", f"{name}-1", found),
-        _panel(field, difference, (-reach, reach), _SIGNED, _size(difference, reference), f"{name}-2", found),
+        _panel(field, values, common, _VALUES, "Network", f"{name}-0"),
+        _panel(field, reference, common, _VALUES, "Reference", f"{name}-1"),
+        _panel(field, difference, (-reach, reach), _SIGNED, _size(difference, reference), f"{name}-2"),
     ]
     return f'<div class="panels">{"".join(panels)}</div>'
 
@@ -66,17 +74,15 @@ def limits(values: np.ndarray) -> tuple[float, float]:
 
 
 def _size(difference: np.ndarray, reference: np.ndarray) -> str:
-    """Caption of a difference: its largest value and its mean square relative to the reference."""
+    """Caption of a difference: its largest value, and its root mean square relative to that of the reference."""
     largest = max(map(abs, limits(difference)))
     scale = np.sqrt(np.nanmean(reference**2)) if np.isfinite(reference).any() else 0.0
     size = np.sqrt(np.nanmean(difference**2)) / scale if scale > 0 and np.isfinite(difference).any() else None
-    relative = "" if size is None else f", relative size {decimal(float(size), 3)}"
-    return f"Network − reference: at most {decimal(largest, 3)}{relative}"
+    relative = "" if size is None else f", relative {decimal(float(size), 2)}"
+    return f"Difference: at most {decimal(largest, 2)}{relative}"
 
 
-def _panel(
-    field: Field, values: np.ndarray, span: tuple[float, float], colours: str, caption: str, name: str, found: Found
-) -> str:
+def _panel(field: Field, values: np.ndarray, span: tuple[float, float], colours: str, caption: str, name: str) -> str:
     from matplotlib.figure import Figure
 
     drawing = Figure(figsize=(4.3, 3.1), layout="constrained")
@@ -89,7 +95,7 @@ def _panel(
     axes.set_xlabel(field.x_label)
     axes.set_ylabel(field.y_label)
     _colour_bar(bar, low, high, colours)
-    description = f"{field.title} of {found.label}{f', {caption}' if caption else ''}: from {low:.3g} to {high:.3g}"
+    description = f"{field.title}{f', {caption}' if caption else ''}: from {low:.3g} to {high:.3g}"
     return figure(themed_svg(drawing, name, description), caption, "card field")
 
 

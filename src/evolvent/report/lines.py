@@ -52,6 +52,7 @@ class Frame:
     log_x: bool = False
     log_y: bool = False
     dots: bool = False  # whether few points of a seed are dots rather than a line
+    width: float = 4.3
     height: float = 2.7
 
 
@@ -93,7 +94,7 @@ def drawable(x: Sequence[float] | np.ndarray, y: Sequence[float] | np.ndarray, f
 
 def line_panel(bundles: Sequence[Bundle], frame: Frame, name: str, html_below: str = "") -> str:
     """One plot of several bundles; ``name`` starts its ids and must be unique on the page."""
-    drawing, axes = new_plot(height=frame.height)
+    drawing, axes = new_plot(frame.width, frame.height)
     singly = sum(len(bundle.seeds) for bundle in bundles) <= _MANY_LINES
     for bundle in bundles:
         _draw(axes, bundle, frame, singly, max(24, _POINTS // max(1, len(bundles))))

@@ -135,3 +135,13 @@ def milliseconds(seconds: float) -> str:
 def signed(text: str) -> str:
     """A formatted number with a typographic minus."""
     return text.replace("-", "−")
+
+
+def capital(words: str) -> str:
+    """The first letter as a capital, unless the first word has one already, as mIoU does.
+
+    >>> capital("accuracy"), capital("mIoU")
+    ('Accuracy', 'mIoU')
+    """
+    first = words.partition(" ")[0]
+    return words[:1].upper() + words[1:] if first == first.lower() else words

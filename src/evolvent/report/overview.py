@@ -11,7 +11,7 @@ from evolvent.networks import PAPERS
 from evolvent.report.bounds import first_few
 from evolvent.report.lines import MANY_SEEDS
 from evolvent.report.markup import key, section, table, text
-from evolvent.report.numbers import NONE, count, duration, memory, short, write, write_difference
+from evolvent.report.numbers import NONE, capital, count, duration, memory, short, write, write_difference
 from evolvent.report.runs import Run, Series
 from evolvent.report.subjects import Subject
 from evolvent.report.summary import Comparison, Statistic, SummaryRow, answer, find_figure, shown_figures
@@ -38,7 +38,8 @@ def run_header(runs: Sequence[Run], rows: Sequence[SummaryRow], subjects: Sequen
     recipes = [run.recipe for run in runs if run.recipe]
     origin = " · ".join(dict.fromkeys(f"{run.name} {run.identity}" for run in runs))
     found = [(subject.label, subject.findings[0].answer) for subject in subjects if subject.findings]
-    own = [f"{label}: {said}" if len(subjects) > 1 else said for label, said in found if said]
+    same = len({said for _, said in found}) == 1
+    own = [said if same else f"{label}: {said}" for label, said in found[: 1 if same else None] if said]
     questions = [recipe.question for recipe in recipes]
     papers = [paper for recipe in recipes for paper in recipe.papers]
     return header(origin, page_title(runs), questions, [answer(rows), *first_few(own, _LISTED)], papers)
@@ -95,13 +96,13 @@ def _figures(rows: Sequence[SummaryRow]) -> list[tuple[str, Cell]]:
     """Names and cells of the lines, the score first; lines that nobody has are left out."""
     lines: list[tuple[str, Cell]] = []
     for figure in shown_figures(rows):
-        lines += [(f"{_capital(figure.title)}, {name}", _of(figure, part)) for name, part in _PARTS]
+        lines += [(f"{capital(figure.title)}, {name}", _of(figure, part)) for name, part in _PARTS]
     rate = next((row.rows for row in rows if row.n), "rows")
     others: list[tuple[str, Cell]] = [
         ("Parameters", lambda row: count(row.cost.parameters if row.cost else None)),
         ("Multiply-adds", lambda row: text(short(row.cost.multiply_adds if row.cost else None))),
         ("Activation memory", lambda row: text(memory(row.cost.activation_bytes if row.cost else None))),
-        (f"{_capital(rate)} per second", lambda row: _rate(row.rows_per_second)),
+        (f"{capital(rate)} per second", lambda row: _rate(row.rows_per_second)),
         ("Training time", lambda row: text(duration(row.seconds.median if row.seconds else None))),
     ]
     lines = [*lines[:3], ("Seeds finished (n)", _seeds), *lines[3:], *others]
@@ -129,16 +130,6 @@ def _digits(unit: Unit) -> int | None:
 
 def _rate(found: Statistic | None) -> str:
     return NONE if found is None else count(found.median) if found.median >= 10 else write(found.median, digits=2)
-
-
-def _capital(words: str) -> str:
-    """The first letter as a capital, unless the first word has one already, as mIoU does.
-
-    >>> _capital("accuracy"), _capital("mIoU")
-    ('Accuracy', 'mIoU')
-    """
-    first = words.partition(" ")[0]
-    return words[:1].upper() + words[1:] if first == first.lower() else words
 
 
 def _spread(rows: Sequence[SummaryRow], colours: dict[str, int]) -> list[tuple[str, Cell]]:

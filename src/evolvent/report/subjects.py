@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
@@ -13,9 +13,10 @@ from evolvent.report.numbers import count
 from evolvent.report.runs import Series
 from evolvent.tasks.findings import Findings
 
-_READ = 400  # findings of a page at most
+_READ = 120  # findings of a page at most
 PICTURED = 8  # subjects with pictures of their own at most
 _OPEN = 2  # subjects whose pictures are not folded
+_OF_FIRST: dict[str, Any] = {"label_maps": [], "fields": [], "features": [], "animations": []}  # large, of one seed
 _TITLES = 24  # tables, curves or pictures of one kind at most
 
 
@@ -59,7 +60,10 @@ def read_subjects(all_series: Sequence[Series]) -> list[Subject]:
     subjects = []
     for series in all_series:
         finished = [record for record in series.records if record.result]
-        findings = [found for record in finished[:most] if (found := record.findings)]
+        findings = []
+        for found in (record.findings for record in finished[:most]):
+            if found:
+                findings.append(replace(found, **(_OF_FIRST if findings else {}), arrays={}))
         subjects.append(Subject(series.label, series.index, findings, len(finished)))
     return subjects
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from evolvent.report.markup import key, section, table, text
-from evolvent.report.numbers import NONE, count, write
+from evolvent.report.numbers import NONE, capital, count, write
 from evolvent.report.subjects import Found, Group, Subject, groups, left_out
 from evolvent.report.summary import statistic
 from evolvent.report.theme import series_colour
@@ -41,7 +41,7 @@ def _joined(group: Group) -> str:
     pairs = list(zip(group.found, medians, strict=True))
     rows = [[text(name), *(_cell(values.get(name), unit, found) for found, values in pairs)] for name in names[:_ROWS]]
     note = " Medians over seeds." if any(len(found.items) > 1 for found in group.found) else ""
-    what = "" if alone else f"{first.columns[1]} of each variant."
+    what = "" if alone else f"{capital(first.columns[1])} of each variant."
     return _headed(group.title, table(group.title, [text(first.columns[0]), *heads], rows), what + note, len(names))
 
 
@@ -94,6 +94,6 @@ def _cell(value: Value, unit: Unit, found: Found) -> str:
         case int() if unit == "number":
             return count(value)
     if unit == "share" and 0 <= value <= 1:
-        bar = f'<i class="share" style="--c:{series_colour(found.index)};--s:{100 * value:.1f}%"></i>'
+        bar = f'<i class="share" style="--c:{series_colour(found.index)};--s:{value:.3f}"></i>'
         return text(write(value, unit)) + bar
     return text(write(value, unit))
