@@ -24,7 +24,7 @@ from evolvent.experiments.recipe import Cell, Recipe, StudyRecipe, overlay
 from evolvent.experiments.record import Result, read_metrics, read_result
 from evolvent.report import write_report
 from evolvent.tasks import Findings
-from evolvent.testing._claim import claim
+from evolvent.testing._claims import claim
 from evolvent.testing._shared_training import train_together
 
 _TIMES = ("seconds", "rows_per_second")  # columns of metrics.csv that the clock decides

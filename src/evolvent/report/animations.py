@@ -1,4 +1,4 @@
-"""Points that move, as SVG that animates itself: no script, and still frames for paper and for those who want none."""
+"""Points that move, as SVG that animates itself: no script, and still frames for paper and for reduced motion."""
 
 from __future__ import annotations
 
@@ -7,31 +7,40 @@ from itertools import groupby
 
 import numpy as np
 
-from evolvent.experiments.studies.result import Animation, Regions
-from evolvent.report.markup import figure, text
+from evolvent.report.bounds import evenly
+from evolvent.report.markup import figure, section, text
+from evolvent.report.subjects import Subject, folded, groups, left_out
 from evolvent.report.theme import series_colour
+from evolvent.tasks.findings import Animation
 
 SIDE, MARGIN = 300, 10
 SECONDS, REST = 7, 4  # length of a round, and the number of frames for which the last one stands
 STILLS, MOST = 5, 17  # frames shown still, and moving
+_POINTS, _SHOWN = 240, 4  # points of an animation, and subjects, at most
+_CELLS = 80  # decision regions have at most so many rows and columns
 
 
-def flow_figures(animations: Sequence[Animation]) -> str:
-    """For each animation the decision regions, the moving points and a strip of still frames."""
-    return "".join(_animation(animation) for animation in animations)
+def animations_sections(subjects: Sequence[Subject]) -> str:
+    """A section for each title, with the first seed of each subject."""
+    html = ""
+    for k, group in enumerate(groups(subjects, "animations")):
+        blocks = [folded(found, group, _animation(found.items[0])) for found in group.found[:_SHOWN]]
+        html += section(f"animation-{k}", group.title, "".join(blocks), left_out(group, _SHOWN).strip())
+    return html
 
 
 def _animation(animation: Animation) -> str:
-    places = _places(animation.frames)
-    description = f"{animation.title}: {places.shape[1]} points, coloured by class"
-    moving = _svg(f"{description}, moving from first to last", _moving(places, animation.labels))
-    panels = [figure(moving, "Features through time, each frame scaled to the picture", "card moving")]
-    if animation.regions:
-        panels.insert(0, figure(_decisions(animation, animation.regions), "Decision regions", "card"))
-    return (
-        f"<h3>{text(animation.title)}</h3>"
-        f'<div class="panels flows">{"".join(panels)}</div>{_stills(places, animation.labels, description)}'
-    )
+    """The decision regions, the moving points and a strip of still frames."""
+    kept = evenly(animation.frames.shape[1], _POINTS)
+    frames, labels = np.nan_to_num(animation.frames.astype(np.float64))[:, kept], animation.labels[kept]
+    places = _places(frames)
+    description = f"{animation.title}: {len(kept)} points, coloured by class"
+    moving = _svg(f"{description}, moving from first to last", _moving(places, labels))
+    panels = [figure(moving, "Through time, each frame scaled", "card moving")]
+    if animation.regions is not None:
+        regions = _decisions(animation, frames[0], labels)
+        panels.insert(0, figure(regions, "Decision regions", "card"))
+    return f'<div class="panels flows">{"".join(panels)}</div>{_stills(places, labels, description)}'
 
 
 def _places(frames: np.ndarray) -> np.ndarray:
@@ -49,7 +58,7 @@ def _scaled(points: np.ndarray, centre: np.ndarray, size: float | np.ndarray) ->
 
 def _moving(places: np.ndarray, labels: np.ndarray) -> str:
     """Every circle holds its whole path, and starts where the path does."""
-    shown = places[_spread(len(places), MOST)]
+    shown = places[evenly(len(places), MOST)]
     timing = f'dur="{SECONDS}s" repeatCount="indefinite"'
     circles = []
     for k, label in enumerate(labels.tolist()):
@@ -68,14 +77,9 @@ def _moving(places: np.ndarray, labels: np.ndarray) -> str:
     return clock + "".join(circles)
 
 
-def _spread(count: int, most: int) -> list[int]:
-    """At most so many of the numbers 0 ... count - 1, evenly spread, the first and the last among them."""
-    return list(dict.fromkeys(np.linspace(0, count - 1, min(count, most)).round().astype(int).tolist()))
-
-
 def _stills(places: np.ndarray, labels: np.ndarray, description: str) -> str:
     strip = []
-    for t in _spread(len(places), STILLS):
+    for t in evenly(len(places), STILLS):
         dots = "".join(
             f"{_circle(p, label, 4.0)}</circle>" for p, label in zip(places[t], labels.tolist(), strict=True)
         )
@@ -84,17 +88,24 @@ def _stills(places: np.ndarray, labels: np.ndarray, description: str) -> str:
     return f'<div class="stills">{"".join(strip)}</div>'
 
 
-def _decisions(animation: Animation, regions: Regions) -> str:
+def _decisions(animation: Animation, points: np.ndarray, labels: np.ndarray) -> str:
     """The class of every point of the plane, and the first frame's points above."""
-    left, right, bottom, top = regions.extent
+    left, right, bottom, top = animation.extent or _extent(points)
     centre, size = np.array([(left + right) / 2, (bottom + top) / 2]), max(right - left, top - bottom)
     (x0, y1), (x1, y0) = _scaled(np.array([[left, bottom], [right, top]]), centre, size).tolist()
-    points = zip(_scaled(animation.frames[0], centre, size), animation.labels.tolist(), strict=True)
-    dots = "".join(f"{_circle(place, label, 2.6)}</circle>" for place, label in points)
-    bars = _bars(regions.classes[::-1], x0, y0, x1 - x0, y1 - y0)
+    placed = zip(_scaled(points, centre, size), labels.tolist(), strict=True)
+    dots = "".join(f"{_circle(place, label, 2.6)}</circle>" for place, label in placed)
+    regions = np.asarray(animation.regions)
+    rows, columns = (evenly(n, _CELLS) for n in regions.shape)
+    bars = _bars(regions[rows][:, columns][::-1], x0, y0, x1 - x0, y1 - y0)
     return _svg(
         f"{animation.title}: the class given to each point of the plane", f'<g class="regions">{bars}</g>{dots}'
     )
+
+
+def _extent(points: np.ndarray) -> tuple[float, float, float, float]:
+    (left, bottom), (right, top) = points.min(axis=0).tolist(), points.max(axis=0).tolist()
+    return left, right, bottom, top
 
 
 def _bars(classes: np.ndarray, x: float, y: float, width: float, height: float) -> str:
