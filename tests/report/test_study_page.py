@@ -8,22 +8,22 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from evolvent.experiments.studies.result import Animation, Curve, Regions, StudyResult, Table
 
 from evolvent._core.errors import ConfigError
 from evolvent.experiments.catalogue import load_recipe
 from evolvent.experiments.record import write_config
-from evolvent.experiments.studies import run_folder as folders
+from evolvent.experiments.studies.run_folder import SeedResult, write_seed
 from evolvent.report import report_html, write_report
+from evolvent.tasks.findings import Animation, Curve, Findings, Table
 
 BROWSER = shutil.which("chromium")
 NASTY = '<script>alert("1")</script> & co'
 
 
-def result(name: str = "plain") -> StudyResult:
+def result(name: str = "plain") -> Findings:
     rng = np.random.default_rng(0)
     frames = np.cumsum(rng.normal(size=(23, 12, 2)), axis=0)
-    regions = Regions(np.arange(16).reshape(4, 4) // 4 % 3, (-1.0, 1.0, -1.0, 1.0))
+    regions = np.arange(16).reshape(4, 4) // 4 % 3
     curves = [
         Curve(
             name,
@@ -39,18 +39,20 @@ def result(name: str = "plain") -> StudyResult:
     ]
     tables = [Table(name, ["n", name, "v"], [[name, 12345, 0.00012], ["b", None, -1.5]])]
     still = Animation("Still", np.zeros((1, 2, 2)), np.array([0, 1]))
-    return StudyResult(name, tables, curves, [Animation(name, frames, np.arange(12) % 3, regions), still])
+    moving = Animation(name, frames, np.arange(12) % 3, regions, (-1.0, 1.0, -1.0, 1.0))
+    return Findings(answer=name, tables=tables, curves=curves, animations=[moving, still])
 
 
 @pytest.fixture
 def write(tmp_path):
     def make(name: str = "plain", seeds=(0,), title: str = "Title") -> Path:
         folder = tmp_path / name[:5].strip("<") / "id"
-        recipe = load_recipe("spirals", [f"seeds={list(seeds)}"])
+        recipe = load_recipe("multilevel", [f"seeds={list(seeds)}"])
         recipe = recipe.model_copy(update={"title": title, "question": name, "papers": ["haber2017", name]})
         write_config(folder / "recipe.yaml", recipe)
         (folder / "environment.json").write_text('{"python": "3"}')
-        folders._write_study(folder, [folders.SeedResult(seed, 61.0, result(name)) for seed in seeds])
+        for seed in seeds:
+            write_seed(folder, SeedResult(seed, 61.0, result(name)))
         return folder
 
     return make
@@ -105,8 +107,8 @@ def test_a_study_stands_alone_and_must_be_finished(write):
     folder = write()
     with pytest.raises(ConfigError, match="page of its own"):
         report_html([folder, folder])
-    (folder / "study.json").unlink()
-    with pytest.raises(ConfigError, match="not finished"):
+    (folder / "seeds" / "0" / "findings.json").unlink()
+    with pytest.raises(ConfigError, match="is finished"):
         report_html([folder])
 
 
