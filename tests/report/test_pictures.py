@@ -7,7 +7,6 @@ import itertools
 
 import numpy as np
 import pytest
-from evolvent.report.confusion import most_confused
 
 from evolvent.data.class_names import BDD100K, CAMVID
 from evolvent.experiments.record import read_findings, read_result, write_metrics, write_result
