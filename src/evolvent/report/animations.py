@@ -92,7 +92,7 @@ def _stills(places: np.ndarray, labels: np.ndarray, description: str) -> str:
 def _decisions(animation: Animation, points: np.ndarray, labels: np.ndarray) -> str:
     """The class of every point of the plane, and the first frame's points above."""
     left, right, bottom, top = animation.extent or _extent(points)
-    centre, size = np.array([(left + right) / 2, (bottom + top) / 2]), max(right - left, top - bottom)
+    centre, size = np.array([(left + right) / 2, (bottom + top) / 2]), max(right - left, top - bottom) or 1.0
     (x0, y1), (x1, y0) = _scaled(np.array([[left, bottom], [right, top]]), centre, size).tolist()
     placed = zip(_scaled(points, centre, size), labels.tolist(), strict=True)
     dots = "".join(f"{_circle(place, label, 2.6)}</circle>" for place, label in placed)
