@@ -58,7 +58,7 @@ def _trained(folder: Path, data: Path | None, count: int, as_trained: bool) -> t
     material = cell.kind.material(cell.kind.read(cell.data, data), cell.data, cell.seed)
     if material.example is None:
         raise ConfigError(
-            f"{cell.label}: the task {cell.task.name} has no example inputs, so there is nothing to analyze."
+            f"{cell.label}: the task {cell.task.name} has no example inputs to analyze it with."
         )
     model = load(folder / "model")
     set_gradient(model, cell.training.gradient if as_trained else "backprop")
