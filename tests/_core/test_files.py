@@ -1,5 +1,8 @@
 import errno
+import fcntl
 import hashlib
+import json
+import math
 import os
 import signal
 import subprocess
@@ -10,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from evolvent._core.errors import StorageError
-from evolvent._core.files import atomic_path, sha256, write_bytes, write_text
+from evolvent._core.files import atomic_path, draft_path, remove_drafts, sha256, write_bytes, write_json, write_text
 
 
 @pytest.fixture
@@ -106,7 +109,59 @@ def test_process_killed_in_the_middle_leaves_the_earlier_file(target):
     done = subprocess.run([sys.executable, "-c", textwrap.dedent(program), str(target)], check=False)
     assert done.returncode == -signal.SIGKILL
     assert target.read_text() == "earlier"
-    assert all(name.startswith(".a.txt.") and name.endswith(".part") for name in others(target))
+    (draft,) = others(target)
+    assert remove_drafts(target.parent.parent) == 1
+    assert others(target) == []
+    assert target.read_text() == "earlier"
+    assert draft.endswith(".draft")
+
+
+def test_only_drafts_are_removed(tmp_path):
+    kept = [".a.txt.0123abcd.part", "file.bin.part", ".evolvent-0123.draft", "evolvent.draft", ".lock", "model/.draft"]
+    outside = draft_path(tmp_path / "outside")
+    for path in [*(tmp_path / "run" / name for name in kept), outside]:
+        write_text(path, "kept")
+    (tmp_path / "run" / "link").symlink_to(outside.parent)
+    unpacked = draft_path(tmp_path / "run") / "inner" / "member"
+    write_text(unpacked, "half")
+    draft_path(tmp_path / "run" / "model").write_text("half")
+    assert remove_drafts(tmp_path / "run") == 2
+    left = [str(path.relative_to(tmp_path / "run")) for path in (tmp_path / "run").rglob("*") if path.is_file()]
+    assert sorted(left) == sorted(kept)
+    assert outside.is_file()
+    assert remove_drafts(tmp_path / "absent") == 0
+
+
+def test_a_system_that_opens_no_folders_is_served(target, monkeypatch):
+    """As Windows: a folder cannot be opened, and only files open for writing can be flushed."""
+    real_open, real_sync = os.open, os.fsync
+
+    def open_files_only(path, flags, *rest, **options):
+        if os.path.isdir(path):
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return real_open(path, flags, *rest, **options)
+
+    def sync_writable_only(descriptor):
+        if fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDONLY:
+            raise OSError(errno.EBADF, "Bad file descriptor")
+        return real_sync(descriptor)
+
+    monkeypatch.setattr(os, "open", open_files_only)
+    monkeypatch.setattr(os, "fsync", sync_writable_only)
+    write_text(target, "later")
+    assert target.read_text() == "later"
+
+
+def test_a_name_as_long_as_the_system_takes_can_be_written(tmp_path):
+    write_text(tmp_path / ("x" * 255), "long")
+    assert (tmp_path / ("x" * 255)).read_text() == "long"
+
+
+def test_json_never_holds_nan(tmp_path):
+    write_json(tmp_path / "a.json", {"loss": math.nan, "bound": -math.inf, "levels": {0.1: 0.5}, "name": "Störmer"})
+    text = (tmp_path / "a.json").read_text(encoding="utf-8")
+    assert json.loads(text) == {"loss": None, "bound": None, "levels": {"0.1": 0.5}, "name": "Störmer"}
+    assert "NaN" not in text
 
 
 def test_no_permission_is_a_storage_error(target, monkeypatch):

@@ -1,9 +1,11 @@
+import itertools
+
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evolvent._core.randomness import derive_seed, integers, permutation, reseed, uniform
+from evolvent._core.randomness import Stream, derive_seed, integers, key, permutation, reseed, uniform
 
 keys = st.lists(st.integers(-(2**63), 2**63 - 1), max_size=3).map(tuple)
 
@@ -101,3 +103,67 @@ def test_reseed_makes_torch_repeat_itself_and_queues_nothing():
     assert torch.equal(torch.rand(4), first)
     assert not torch.equal(first, second)
     assert len(torch.cuda._queued_calls) == before
+
+
+def drawn_keys(stream: Stream, seeds: range, places: range) -> set[int]:
+    """Every derived key of a stream, with those that normal numbers derive from it."""
+    used = [key(stream, seed, *p) for seed in seeds for p in itertools.product(places, repeat=len(stream.place))]
+    pairs = [(*k, half) for k in used for half in range(2)] if stream is Stream.TEST_NOISE else []
+    derived = {derive_seed(*k) for k in used + pairs}
+    assert len(derived) == len(used + pairs), f"{stream.name} meets itself"
+    return derived
+
+
+@pytest.mark.parametrize("seeds_torch", [False, True], ids=["counter", "torch"])
+def test_no_two_streams_of_a_generator_share_a_key(seeds_torch):
+    streams = [stream for stream in Stream if stream.seeds_torch is seeds_torch]
+    keys_of = {stream: drawn_keys(stream, range(6), range(40)) for stream in streams}
+    for one, other in itertools.combinations(streams, 2):
+        assert not keys_of[one] & keys_of[other], f"{one.name} and {other.name} share a key"
+
+
+@given(st.sampled_from(list(Stream)), st.sampled_from(list(Stream)), st.integers(0, 99), st.lists(st.integers(0, 99)))
+def test_distinct_streams_have_distinct_keys_at_any_place(one, other, seed, numbers):
+    """As tuples, hence not by luck of the hash."""
+    numbers = [*numbers, 0, 0]
+    if one is not other and one.seeds_torch is other.seeds_torch:
+        assert key(one, seed, *numbers[: len(one.place)]) != key(other, seed, *numbers[: len(other.place)])
+
+
+def test_a_key_has_as_many_places_as_its_stream():
+    with pytest.raises(ValueError, match=r"ORDER takes the seed and \('epoch',\), got 2"):
+        key(Stream.ORDER, 0, 1, 2)
+
+
+def test_streams_keep_their_numbers():
+    """A value that changes silently changes every training."""
+    assert {stream.name: int(stream) for stream in Stream} == {
+        "ORDER": 0, "CROP_ROW": 1, "CROP_COLUMN": 2, "FLIP": 3, "EXPOSURE": 4, "TEST_NOISE": 5, "SUBSET": 6,
+        "TEST_SPLIT": 7, "WEIGHTS": 8, "STEP": 9, "POINTS": 10,
+    }  # fmt: skip
+
+
+def test_the_random_numbers_of_a_training_are_frozen():
+    index = torch.arange(8)
+    assert permutation(12, *key(Stream.ORDER, 3, 2)).tolist() == [4, 3, 2, 11, 7, 10, 1, 6, 8, 5, 0, 9]
+    assert permutation(12, *key(Stream.ORDER, 0, 0)).tolist() == [11, 8, 6, 2, 9, 0, 7, 3, 10, 4, 1, 5]
+    assert integers(index, 9, *key(Stream.CROP_ROW, 3, 2)).tolist() == [5, 8, 5, 6, 8, 8, 2, 5]
+    assert integers(index, 9, *key(Stream.CROP_COLUMN, 3, 2)).tolist() == [2, 2, 4, 8, 0, 1, 1, 8]
+    assert integers(index, 9, *key(Stream.FLIP, 3, 2)).tolist() == [6, 8, 2, 1, 5, 6, 5, 5]
+    assert integers(index, 9, *key(Stream.EXPOSURE, 3, 2)).tolist() == [3, 4, 3, 2, 4, 5, 5, 5]
+    exposures = uniform(index[:3], *key(Stream.EXPOSURE, 3, 2)).tolist()
+    assert exposures == pytest.approx([0.334652066, 0.534942091, 0.436276674], abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("parts", "seed", "first"),
+    [
+        (key(Stream.WEIGHTS, 5), 3567305580077179309, 0.9779666662216187),
+        (key(Stream.STEP, 5, 7, 1), 692461899422955013, 0.9268831610679626),
+    ],
+    ids=["weights", "step"],
+)
+def test_the_seeds_of_torch_in_a_training_are_frozen(parts, seed, first):
+    reseed(*parts)
+    assert torch.initial_seed() == seed
+    assert torch.rand(1).item() == first

@@ -1,39 +1,50 @@
-"""Files that are either whole or not there: write beside the target, flush to disk, rename."""
+"""Files that are either complete or absent: write a draft beside the target, flush it to disk, rename it.
+
+A process that is killed leaves its drafts behind. Their names are used for nothing else, so that :func:`remove_drafts`
+can delete them safely.
+"""
 
 from __future__ import annotations
 
 import errno
 import hashlib
+import json
 import os
+import re
+import shutil
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from evolvent._core.errors import StorageError
+from evolvent._core.plain import plain
+
+_DRAFT = re.compile(r"\.evolvent-[0-9a-f]{32}\.draft")
 
 
 @contextmanager
 def atomic_path(target: str | os.PathLike[str]) -> Iterator[Path]:
-    """A path to write to; what stands there at the end of the block replaces ``target`` in one step.
+    """A path to write to; the file written there replaces ``target`` in one step at the end of the block.
 
-    If the block fails, ``target`` keeps what it had. A full disk is reported as :class:`StorageError`.
+    If the block fails, ``target`` keeps its content. A full disk is reported as :class:`StorageError`.
 
     >>> import tempfile
     >>> folder = Path(tempfile.mkdtemp())
     >>> with atomic_path(folder / "a.txt") as path:
-    ...     _ = path.write_text("whole")
+    ...     _ = path.write_text("complete")
     >>> (folder / "a.txt").read_text(), len(list(folder.iterdir()))
-    ('whole', 1)
+    ('complete', 1)
     """
     target = Path(target)
-    draft = target.with_name(f".{target.name}.{uuid.uuid4().hex[:8]}.part")
+    draft = draft_path(target.parent)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         yield draft
-        _flush(draft)
+        _flush_file(draft)
         os.replace(draft, target)
-        _flush(target.parent)
+        _flush_folder(target.parent)
     except OSError as error:
         raise _explained(error, target) from error
     finally:
@@ -42,15 +53,20 @@ def atomic_path(target: str | os.PathLike[str]) -> Iterator[Path]:
 
 
 def write_text(target: str | os.PathLike[str], text: str) -> None:
-    """Write a whole text file or none."""
+    """Write a complete text file or none."""
     with atomic_path(target) as path:
-        path.write_text(text, encoding="utf-8")
+        path.write_text(text, encoding="utf-8", newline="\n")
 
 
 def write_bytes(target: str | os.PathLike[str], content: bytes) -> None:
-    """Write a whole binary file or none."""
+    """Write a complete binary file or none."""
     with atomic_path(target) as path:
         path.write_bytes(content)
+
+
+def write_json(target: str | os.PathLike[str], value: Any, indent: int | None = 2) -> None:
+    """Write ``value`` as JSON that every parser reads: numbers that are not finite become null, see :func:`plain`."""
+    write_text(target, json.dumps(plain(value), indent=indent, allow_nan=False, ensure_ascii=False) + "\n")
 
 
 def sha256(path: str | os.PathLike[str]) -> str:
@@ -59,9 +75,44 @@ def sha256(path: str | os.PathLike[str]) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _flush(path: Path) -> None:
-    """Push a file's or folder's content to the disk, so that a power cut after the rename finds it."""
-    descriptor = os.open(path, os.O_RDONLY)
+def draft_path(folder: str | os.PathLike[str]) -> Path:
+    """A new path in ``folder`` for a file or folder that will be renamed when it is complete."""
+    return Path(folder) / f".evolvent-{uuid.uuid4().hex}.draft"
+
+
+def remove_drafts(folder: str | os.PathLike[str]) -> int:
+    """Delete the drafts that killed processes left in ``folder`` and below, and return how many there were.
+
+    Call it only while holding the folder's lock: nothing marks a draft that another process is still writing.
+    """
+    count = 0
+    for parent, folders, names in os.walk(folder):
+        for name in filter(_DRAFT.fullmatch, [*folders, *names]):
+            _remove(Path(parent) / name)
+            count += 1
+        folders[:] = [name for name in folders if not _DRAFT.fullmatch(name)]
+    return count
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _flush_file(path: Path) -> None:
+    """Push a file's content to the disk, so that a power cut after the rename finds it."""
+    with open(path, "r+b") as file:  # Windows flushes only files that are open for writing
+        os.fsync(file.fileno())
+
+
+def _flush_folder(folder: Path) -> None:
+    """Push a rename to the disk, where the system can."""
+    try:
+        descriptor = os.open(folder, os.O_RDONLY)
+    except PermissionError:  # Windows opens no folders and needs no flush of them
+        return
     try:
         os.fsync(descriptor)
     finally:
@@ -73,7 +124,7 @@ def _explained(error: OSError, target: Path) -> OSError:
         return error
     kept = f"the earlier {target.name} is intact" if target.exists() else f"no {target.name} was written"
     if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-        return StorageError(f"no space left while writing {target}; {kept}. Free some space and go on with --resume.")
+        return StorageError(f"no space left while writing {target}; {kept}. Free some space, then add --resume.")
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
         return StorageError(f"no permission to write {target}; {kept}. Choose another folder with --out.")
     if isinstance(error, (FileExistsError, NotADirectoryError, IsADirectoryError)):

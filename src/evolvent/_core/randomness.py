@@ -1,11 +1,14 @@
 r"""Random numbers as a function of their place, not of history.
 
-A counter-based generator: the number for (seed, epoch, index, stream) is a hash of these integers. A resumed, sharded
-or reordered run therefore sees exactly the numbers of the uninterrupted one, on every device, without worker processes.
-The mixer is SplitMix64 (Steele, Lea, Flood 2014), in wrapping int64 arithmetic.
+A counter-based generator: the number at an index is a hash of the index and a key, and the key is made of the run's
+seed, a :class:`Stream` and a place such as the epoch. A resumed, sharded or reordered run therefore sees exactly the
+numbers of the uninterrupted one, on every device, without worker processes. The mixer is SplitMix64 (Steele, Lea, Flood
+2014), in wrapping int64 arithmetic.
 """
 
 from __future__ import annotations
+
+from enum import IntEnum
 
 import torch
 from torch import Tensor
@@ -14,6 +17,73 @@ _GOLDEN = -0x61C8864680B583EB  # 2^64 / golden ratio, as a signed 64-bit integer
 _MIX_1 = -0x40A7B892E31B1A47
 _MIX_2 = -0x6B2FB644ECCEEE15
 _MASK = (1 << 64) - 1
+
+
+class Stream(IntEnum):
+    """Every use of random numbers that depends on a seed. Values enter the keys: never change or reuse one."""
+
+    ORDER = 0
+    CROP_ROW = 1
+    CROP_COLUMN = 2
+    FLIP = 3
+    EXPOSURE = 4
+    TEST_NOISE = 5
+    SUBSET = 6
+    TEST_SPLIT = 7
+    WEIGHTS = 8
+    STEP = 9
+    POINTS = 10
+
+    @property
+    def place(self) -> tuple[str, ...]:
+        """What a key of this stream depends on besides the seed."""
+        return _PLACES.get(self, ())
+
+    @property
+    def seeds_torch(self) -> bool:
+        """Whether a key seeds torch's own generators, which share no numbers with the counter-based one here."""
+        return self in (Stream.WEIGHTS, Stream.STEP, Stream.POINTS)
+
+
+_PLACES = {
+    Stream.ORDER: ("epoch",),
+    Stream.CROP_ROW: ("epoch",),
+    Stream.CROP_COLUMN: ("epoch",),
+    Stream.FLIP: ("epoch",),
+    Stream.EXPOSURE: ("epoch",),
+    Stream.STEP: ("step", "rank"),
+    Stream.POINTS: ("part",),
+}
+_SPLIT_PLACE = 0x5711
+_BARE = frozenset({Stream.ORDER, Stream.WEIGHTS, Stream.STEP})
+_STREAM_LAST = frozenset({Stream.CROP_ROW, Stream.CROP_COLUMN, Stream.FLIP, Stream.EXPOSURE})
+
+
+def key(stream: Stream, seed: int, *place: int) -> tuple[int, ...]:
+    """The integers to draw with; no two streams of one generator share a key.
+
+    Training has short keys: (seed, epoch) for the order, (seed, epoch, stream) for augmentation, (seed,) and
+    (seed, step, rank) for torch's generators. Which images of a set without a split are its test images is a constant
+    of the set, with a key like that of an epoch which has a longer one instead. Every other key is
+    ``(seed, stream, 0, 0, *place)``: longer than those, and distinguished from its like by the second entry.
+
+    Args:
+        stream: what the numbers are for.
+        seed: of the run.
+        place: one integer for each name in ``stream.place``.
+
+    >>> key(Stream.FLIP, 7, 2), key(Stream.TEST_NOISE, 7)
+    ((7, 2, 3), (7, 5, 0, 0))
+    """
+    if len(place) != len(stream.place):
+        raise ValueError(f"a key of {stream.name} takes the seed and {stream.place}, got {len(place)} more integers.")
+    if stream is Stream.TEST_SPLIT:
+        return (seed, _SPLIT_PLACE)
+    if stream in _BARE and not (stream is Stream.ORDER and place[0] == _SPLIT_PLACE):
+        return (seed, *place)
+    if stream in _STREAM_LAST:
+        return (seed, *place, int(stream))
+    return (seed, int(stream), 0, 0, *place)
 
 
 def _shift_right(x: Tensor, bits: int) -> Tensor:
@@ -47,7 +117,7 @@ def uniform(index: Tensor, *key: int) -> Tensor:
 
     Args:
         index: integers, any shape and device.
-        key: further integers, for example seed, epoch and stream.
+        key: further integers; in this library what :func:`key` returns.
 
     Shape: the shape of ``index``, float32 (24 random bits).
 

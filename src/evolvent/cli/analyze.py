@@ -51,11 +51,12 @@ def _trained(folder: Path, data: Path | None, count: int, as_trained: bool) -> t
     """Folder name and label of a cell, its saved network, perhaps with its gradient strategy, and example inputs."""
     from evolvent import set_gradient
     from evolvent._core.errors import ConfigError
+    from evolvent.experiments.engine import DataShelf
     from evolvent.experiments.record import read_record
     from evolvent.networks import load
 
     cell = read_record(folder).cell
-    material = cell.kind.material(cell.kind.read(cell.data, data), cell.data, cell.seed)
+    material = DataShelf(data).material(cell)
     if material.example is None:
         raise ConfigError(
             f"{cell.label}: the task {cell.task.name} has no example inputs to analyze it with."

@@ -71,7 +71,7 @@ def _run_study(recipe: StudyRecipe, out: Path | None, resume: bool) -> None:
 
     folder = out or Path("runs") / recipe.name / recipe.identity
     console.print(f"[bold]{escape(recipe.title)}[/bold]", soft_wrap=True)
-    before = is_finished(folder)
+    before = is_finished(folder, recipe.seeds)
     with console.status("starting") as line:
         next_shown = [0.0]
 

@@ -1,43 +1,38 @@
-"""Trains and evaluates one cell of a grid, in its run folder."""
+"""Trains and evaluates one cell of a grid in its folder, whatever its task."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-import lightning.pytorch as pl
 import torch
+from lightning.fabric import Fabric
+from lightning.fabric.strategies.ddp import DDPStrategy
 from torch import nn
 from torch.optim.swa_utils import update_bn
 
 from evolvent import analysis
 from evolvent._core.errors import ConfigError
-from evolvent._core.files import write_text
-from evolvent._core.randomness import reseed
-from evolvent.data import Batch, BatchLoader, ImageData, ImageSet, Preprocess, load, per_pixel_mean, reduced, split
+from evolvent._core.files import write_json
+from evolvent._core.randomness import Stream, key, reseed
+from evolvent.analysis.cost import on_a_copy
+from evolvent.data import Batches, Material
 from evolvent.evolution import set_gradient
-from evolvent.experiments.checkpoints import LAST, AtomicCheckpointIO, LastCheckpoint
 from evolvent.experiments.environment import environment
-from evolvent.experiments.evaluation import evaluate, noise_accuracy
-from evolvent.experiments.history import History, Stopwatch
+from evolvent.experiments.length import Length
 from evolvent.experiments.observer import Observer
 from evolvent.experiments.quiet import quiet_lightning
-from evolvent.experiments.recipe import Cell, DataConfig
-from evolvent.experiments.record import Cost, Result, read_record, write_config, write_evaluation, write_result
-from evolvent.experiments.spectrum_record import SpectrumRecord
-from evolvent.networks import create_model, list_models, model_entry, refine
-from evolvent.networks import load as load_model
-from evolvent.tasks.class_weights import class_weights
-from evolvent.tasks.classification import Classification
-from evolvent.tasks.image_task import ImageTask
-from evolvent.tasks.multilevel import MultilevelSchedule, MultilevelTraining
-from evolvent.tasks.segmentation import Segmentation
+from evolvent.experiments.recipe import FORMAT, Cell
+from evolvent.experiments.record import Cost, Result, read_record, write_config, write_findings, write_result
+from evolvent.experiments.training import Training, watched_batches
+from evolvent.networks import create_model, model_entry, refine
+from evolvent.tasks import Figure, Findings, Task, check_turns
 
 _MEMORY_FORMATS = {"contiguous": torch.contiguous_format, "channels_last": torch.channels_last}
-_SPLIT_SEED = 0  # splits stay the same over seeds, so that seeds differ in training alone
+_LONGEST_TEST = timedelta(hours=6)  # one process tests while the others wait
 
 
 @dataclass(frozen=True)
@@ -52,211 +47,159 @@ class Resources:
         return self.devices * self.nodes
 
 
+class DataShelf:
+    """Data sets that were read, so that cells with the same data section share them."""
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self.folder = folder
+        self._found: dict[str, Any] = {}
+
+    def material(self, cell: Cell) -> Material:
+        """What a cell is trained on."""
+        key = cell.task.name + json.dumps(cell.data.model_dump(mode="json"), sort_keys=True)
+        if key not in self._found:
+            self._found[key] = cell.kind.read(cell.data, self.folder)
+        return cell.kind.material(self._found[key], cell.data, cell.seed)
+
+
 @dataclass(frozen=True)
-class Splits:
-    """The images of a cell: trained on, watched after each epoch, tested at the end."""
+class Prepared:
+    """A cell that is ready to be trained: its network is built and known to fit."""
 
-    train: ImageSet
-    watched: ImageSet
-    test: ImageSet
-    held_out: bool  # whether watched are validation images, not the test images
-
-
-def load_data(config: DataConfig, folder: Path | None = None) -> ImageData:
-    """The images that a cell asks for, in the size it asks for."""
-    return reduced(load(config.name, folder), config.reduce)
+    cell: Cell
+    material: Material
+    task: Task
 
 
-def make_splits(data: ImageData, config: DataConfig) -> Splits:
-    """Cut off the held-out images, unless the set is published with some; keep the wanted fraction of the rest."""
-    train, watched = data.train, data.val or data.test
-    if config.validation and data.val:
-        raise ConfigError(f"{data.name} has validation images of its own; leave data.validation at 0.")
-    if config.validation:
-        watched, train = split(train, config.validation, _SPLIT_SEED)
-    if config.fraction < 1:
-        train, _ = split(train, config.fraction, _SPLIT_SEED)
-    return Splits(train, watched, data.test, held_out=watched is not data.test)
+def prepare(cell: Cell, material: Material, resources: Resources) -> Prepared:
+    """Build a cell's network and task, and find out now what would fail later.
+
+    Raises:
+        ConfigError: if the network does not suit the task, batches cannot be filled or shared, or turns are at odds.
+    """
+    if cell.training.refine_at and resources.world_size > 1:
+        raise ConfigError(f"training.refine_at needs one process, got {resources.world_size}; leave either out.")
+    batches = Batches(material.train, cell.data.batch_size, world_size=resources.world_size)
+    batches.check_training()
+    watched_batches(cell, material, world_size=resources.world_size)
+    task = cell.kind(build_model(cell, material), material, cell.setup)
+    check_turns(turns := task.turns(Length.of(cell.training, len(batches)).plan))
+    if cell.training.refine_at:
+        if len(turns) > 1:
+            raise ConfigError(f"training.refine_at needs a task with one optimiser, got {len(turns)}; leave it out.")
+        refine(task.model)  # says why if it cannot be
+    return Prepared(cell, material, task)
 
 
-def build_model(cell: Cell, data: ImageData) -> nn.Module:
+def build_model(cell: Cell, material: Material) -> nn.Module:
     """The cell's network for this data, initialised from the cell's seed."""
-    channels, height, width = data.train.shape
     known = model_entry(cell.model.name).known_options()
-    fitting = {"num_classes": len(data.classes), "in_channels": channels, "image_size": (height, width)}
-    fitting["readout"] = cell.task.name
-    if cell.task.name == "segmentation" and "readout" not in known:
-        able = [name for name in list_models() if "readout" in model_entry(name).known_options()]
-        raise ConfigError(f"{cell.model.name} gives no class per pixel; networks that do are {', '.join(able)}.")
-    fitting = {key: value for key, value in fitting.items() if key in known}
-    reseed(cell.seed)
+    cell.kind.check_model(cell.model.name, known)
+    fitting = {key: value for key, value in material.options.items() if key in known}
+    reseed(*key(Stream.WEIGHTS, cell.seed))
     model = create_model(cell.model.name, **{**fitting, **cell.model.options})
     set_gradient(model, cell.training.gradient)
     return model.to(memory_format=_MEMORY_FORMATS[cell.training.memory_format])  # pyright: ignore[reportCallIssue]
 
 
-def measure_cost(cell: Cell, data: ImageData) -> Cost:
+def measure_cost(ready: Prepared) -> Cost:
     """Parameters, multiply-adds and activation memory of the cell's network, when refined, at its batch size."""
-    model = build_model(cell, data)
+    cell, model, example = ready.cell, ready.task.model, ready.material.example
     for _ in cell.training.refine_at:
         model = refine(model)
-    probe = torch.zeros(2, *data.train.shape)
+    batch_size = Batches(ready.material.train, cell.data.batch_size).size
+    some = None if example is None or len(example) < 2 else example[:2]
     return Cost(
         parameters=analysis.count_parameters(model),
-        multiply_adds=analysis.count_multiply_adds(model, probe[0]),
-        activation_bytes=analysis.activation_bytes(model, probe) * cell.data.batch_size // len(probe),
-        batch_size=cell.data.batch_size,
+        multiply_adds=None if some is None else analysis.count_multiply_adds(model, some[0]),
+        activation_bytes=None if some is None else analysis.activation_bytes(model, some) * batch_size // len(some),
+        batch_size=batch_size,
         gradient=cell.training.gradient,
         device=torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu",
     )
 
 
-def advise_on_steps(cell: Cell, data: ImageData, images: int = 8) -> str:
+def advise_on_steps(ready: Prepared) -> str:
     """One line if steps of the cell's network are too large for its methods at the initial weights; else empty."""
-    model, some = build_model(cell, data), data.train.images[:images]
-    batch = Preprocess(per_pixel_mean(some))(some)
-    update_bn([batch], model)  # initial statistics are none of the images'
-    return analysis.step_advice(model, batch)
+    example = ready.material.example
+    if example is None:
+        return ""
+
+    def advice(twin: nn.Module) -> str:
+        update_bn([example], twin)  # the initial statistics are not those of the data
+        return analysis.step_advice(twin, example)
+
+    return on_a_copy(ready.task.model, advice)
 
 
-def check_cell(cell: Cell, data: ImageData, resources: Resources) -> None:
-    """Find out now what would fail later: labels of another kind, batches that cannot be filled or shared."""
-    train = make_splits(data, cell.data).train
-    if train.has_masks != (cell.task.name == "segmentation"):
-        wanted = "segmentation" if train.has_masks else "classification"
-        raise ConfigError(f"{data.name} is a set for {wanted}, got task.name {cell.task.name}; change either.")
-    if cell.task.class_weights and not train.has_masks:
-        raise ConfigError("task.class_weights is for segmentation; leave it out.")
-    if cell.training.refine_at and resources.world_size > 1:
-        raise ConfigError(f"training.refine_at needs one process, got {resources.world_size}; leave either out.")
-    BatchLoader(train, cell.data.batch_size, world_size=resources.world_size)
-
-
-def run_cell(cell: Cell, data: ImageData, folder: Path, cost: Cost, resources: Resources, observer: Observer) -> Result:
+def run_cell(
+    ready: Prepared, folder: Path, cost: Cost, resources: Resources | None = None, observer: Observer | None = None
+) -> Result:
     """Train, or go on training from the last checkpoint, then evaluate; every file appears whole."""
-    splits = make_splits(data, cell.data)
-    task = _make_task(cell, build_model(cell, data), splits)
-    stopwatch = Stopwatch(cell.data.batch_size, lambda progress: observer.cell_progresses(cell, progress))
-    history = History(folder, stopwatch)
-    checkpoint = LastCheckpoint(folder, cell.training.checkpoint_steps)
-    spectra = SpectrumRecord(folder)
-    levels = MultilevelTraining(MultilevelSchedule(cell.training.level_epochs))
-    last = folder / LAST
-    if last.is_file():
-        levels.catch_up(task, AtomicCheckpointIO().load_checkpoint(last))
+    cell, material, task = ready.cell, ready.material, ready.task
+    resources, observer = resources or Resources(), observer or Observer()
     with quiet_lightning():
-        trainer = _make_trainer(cell, resources, [levels, stopwatch, history, spectra, checkpoint])
-        if trainer.is_global_zero:
+        plan = Length.of(cell.training, len(Batches(material.train, cell.data.batch_size))).plan
+        fabric = _make_fabric(cell, resources, several_turns=len(task.turns(plan)) > 1)
+        if fabric.is_global_zero:
             write_config(folder / "config.yaml", cell)
             found = environment(cell.seed, resources.devices, resources.nodes)
-            write_text(folder / "environment.json", json.dumps(found, indent=2) + "\n")
-        train, watched = _loaders(cell, splits, trainer)
-        trainer.fit(task, train, watched, ckpt_path=last if last.is_file() else None, weights_only=True)
-    return _conclude(cell, splits, folder, cost, trainer, history)
+            write_json(folder / "environment.json", {"format": FORMAT, **found})
+        training = Training(
+            cell,
+            task,
+            material,
+            fabric,
+            folder,
+            tell=lambda progress: observer.cell_progresses(cell, progress),
+            tell_seconds=observer.interval,
+        )
+        training.run()
+        return _conclude(training, cost)
 
 
-def _make_task(cell: Cell, model: nn.Module, splits: Splits) -> ImageTask:
-    train = splits.train
-    preprocess, classes = Preprocess(per_pixel_mean(train.images)), len(train.classes)
-    options: dict[str, Any] = {
-        "watched": "val" if splits.held_out else "test",
-        "seed": cell.seed,
-        "label_smoothing": cell.task.label_smoothing,
-        "smoothness": cell.task.smoothness,
-        "pad": cell.data.augment.pad,
-        "flip": cell.data.augment.flip,
-        "exposure": cell.data.augment.exposure,
-        "optimizer": cell.optimizer,
-        "schedule": cell.schedule,
-    }
-    if train.ignore is None:
-        return Classification(model, preprocess, classes, **options)
-    weights = class_weights(train, cell.task.class_weights) if cell.task.class_weights else None
-    return Segmentation(model, preprocess, classes, ignore=train.ignore, weights=weights, **options)
-
-
-def _make_trainer(cell: Cell, resources: Resources, callbacks: list[pl.Callback]) -> pl.Trainer:
-    accelerator = "gpu" if torch.cuda.is_available() else "cpu"
-    return pl.Trainer(
-        accelerator=accelerator,
+def _make_fabric(cell: Cell, resources: Resources, several_turns: bool) -> Fabric:
+    shared = DDPStrategy(timeout=_LONGEST_TEST, find_unused_parameters=several_turns)
+    fabric = Fabric(
+        accelerator="gpu" if torch.cuda.is_available() else "cpu",
         devices=resources.devices,
         num_nodes=resources.nodes,
-        strategy="ddp" if resources.world_size > 1 else "auto",
-        sync_batchnorm=accelerator == "gpu" and resources.world_size > 1,
+        strategy=shared if resources.world_size > 1 else "auto",
         precision=cell.training.precision,
-        max_epochs=cell.training.epochs,
-        gradient_clip_val=cell.training.clip_norm,
-        deterministic="warn" if accelerator == "gpu" else None,
-        callbacks=callbacks,
-        plugins=[AtomicCheckpointIO()],
-        logger=False,
-        enable_checkpointing=False,
-        enable_progress_bar=False,
-        enable_model_summary=False,
-        num_sanity_val_steps=0,
-        use_distributed_sampler=False,
     )
+    fabric.launch()
+    return fabric
 
 
-def _loaders(cell: Cell, splits: Splits, trainer: pl.Trainer) -> tuple[ResumedEpochs, BatchLoader]:
-    rank, world = trainer.global_rank, trainer.world_size
-    train = BatchLoader(splits.train, cell.data.batch_size, cell.seed, rank=rank, world_size=world)
-    size = -(-cell.eval_batch_size // world) * world
-    watched = BatchLoader(splits.watched, size, shuffle=False, drop_last=False, rank=rank, world_size=world)
-    return ResumedEpochs(train, trainer), watched
-
-
-class ResumedEpochs:
-    """A training loader as the trainer sees it: each epoch begins at the batch where the trainer's counters stand."""
-
-    def __init__(self, loader: BatchLoader, trainer: pl.Trainer) -> None:
-        self.loader = loader
-        self.trainer = trainer
-
-    def __len__(self) -> int:
-        return len(self.loader)
-
-    def __iter__(self) -> Iterator[Batch]:  # a generator: it looks at the counters when the first batch is asked for
-        done = self.trainer.fit_loop.epoch_loop.batch_progress.current.ready
-        self.loader.set_epoch(self.trainer.current_epoch, start_batch=done)
-        yield from self.loader
-
-    def state_dict(self) -> dict[str, int]:
-        """Empty: the place is in the trainer's counters. It tells Lightning that this can resume inside an epoch."""
-        return {}
-
-    def load_state_dict(self, state_dict: dict[str, int]) -> None:
-        """Nothing to load; see :meth:`state_dict`."""
-
-
-def _conclude(cell: Cell, splits: Splits, folder: Path, cost: Cost, trainer: pl.Trainer, history: History) -> Result:
-    """Evaluate the kept model on the test images and write what the report needs; ``result.json`` last."""
-    trainer.strategy.barrier()
-    model = load_model(folder / "model").to(trainer.strategy.root_device)
-    preprocess, levels = Preprocess.load(folder / "model"), cell.task.test_noise
-    figures, evaluation = evaluate(model, preprocess, splits.test, cell.eval_batch_size)
-    result = Result(
-        classes=list(splits.test.classes),
-        cost=cost,
-        best_epoch=history.best_epoch,
-        epochs=cell.training.epochs,
-        steps=trainer.global_step,
-        seconds=history.stopwatch.seconds,
-        images_per_second=history.rows[-1]["images_per_second"],
-        noise_accuracy=noise_accuracy(model, preprocess, splits.test, levels, cell.seed, cell.eval_batch_size),
-        **figures,
-    )
-    if trainer.is_global_zero:
-        write_evaluation(folder / "evaluation.npz", evaluation)
-        write_result(folder / "result.json", result)
-    trainer.strategy.barrier()
+def _conclude(training: Training, cost: Cost) -> Result:
+    """Test the kept model in one process and write what was found; ``result.json`` last."""
+    cell, task, material, folder = training.cell, training.task, training.material, training.folder
+    found: list[Result] = []
+    if training.fabric.is_global_zero:
+        task.load_kept(folder / "model")
+        findings = task.conclude(Batches(material.test, cell.data.rows_evaluated, cell.seed))
+        result = Result(
+            figures=dict(findings.figures),
+            kinds=list(task.figures),
+            cost=cost,
+            rows=material.rows,
+            best_epoch=training.best_epoch,
+            epochs=len(training.rows),
+            steps=training.step,
+            seconds=training.pace.trained,
+            rows_per_second=training.rows[-1]["rows_per_second"],
+        )
+        write_findings(folder, findings)
+        write_result(folder, result)
+        found.append(result)
+    [result] = training.fabric.broadcast(found)
     return result
 
 
-def evaluate_run(folder: Path, data_folder: Path | None = None) -> tuple[Cell, list[str], dict[str, Any]]:
-    """Test the saved model of a run folder anew: its cell, the class names and the figures."""
+def evaluate_run(folder: Path, data_folder: Path | None = None) -> tuple[Cell, list[Figure], Findings]:
+    """Test the kept model of a cell's folder anew: the cell, what its figures are, and what was found."""
     cell = read_record(folder).cell
-    test = load_data(cell.data, data_folder).test
-    model, preprocess = load_model(folder / "model"), Preprocess.load(folder / "model")
-    figures, _ = evaluate(model, preprocess, test, cell.eval_batch_size)
-    return cell, list(test.classes), figures
+    material = DataShelf(data_folder).material(cell)
+    task = cell.kind(build_model(cell, material), material, cell.setup)
+    task.load_kept(folder / "model")
+    return cell, list(task.figures), task.conclude(Batches(material.test, cell.data.rows_evaluated, cell.seed))

@@ -36,8 +36,18 @@ def _version(package: str) -> str:
 
 
 def _git_state() -> str | None:
-    """Commit of the source tree the package runs from, marked if it was changed; None outside a checkout."""
-    command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
+    """Commit of the source tree that the package runs from, marked if it was changed; None outside a checkout.
+
+    A repository that does not track this file is somebody else's: the package is installed inside it.
+    """
+    if _git("ls-files", "--error-unmatch", Path(__file__).name) is None:
+        return None
+    return _git("describe", "--always", "--dirty", "--abbrev=12", "--exclude=*")
+
+
+def _git(*arguments: str) -> str | None:
+    """What git prints about the folder of this file; None if it fails."""
+    command = ["git", "-C", str(Path(__file__).parent), *arguments]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=5)
     except (OSError, subprocess.TimeoutExpired):

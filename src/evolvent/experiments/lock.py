@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from evolvent._core.errors import ConfigError
+from evolvent._core.files import remove_drafts
+from evolvent._core.lock import exclusive
 
 
 def is_main_process() -> bool:
@@ -34,16 +35,13 @@ def refuse_other_run(earlier: str | None, identity: str, folder: Path, resume: b
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Keep a second run out of the folder; the lock ends with the process, however that ends."""
+    """Keep a second run out of the folder, and delete what killed runs left half written in it.
+
+    The lock ends with the process, however that ends.
+    """
     if not is_main_process():
         yield
         return
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / ".lock").open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise ConfigError(
-                f"another process is running in {folder}. Wait for it, or choose another --out."
-            ) from None
+    with exclusive(folder):
+        remove_drafts(folder)
         yield

@@ -1,8 +1,11 @@
 """Tasks: what a network is trained for. One file per task; the engine knows them through :class:`Task` alone."""
 
+from evolvent.tasks.classification import Classification
 from evolvent.tasks.findings import Figure, Findings
 from evolvent.tasks.optimizers import OptimizerConfig, make_optimizer, needs_closure
+from evolvent.tasks.points import Points
 from evolvent.tasks.schedules import ScheduleConfig, learning_rate_factor
+from evolvent.tasks.segmentation import Segmentation
 from evolvent.tasks.task import (
     TASKS,
     DataSettings,
@@ -15,7 +18,36 @@ from evolvent.tasks.task import (
     add_sums,
     check_turns,
     evaluating,
+    mean_over_processes,
     register_task,
     to_device,
     trainable,
 )
+
+__all__ = [
+    "TASKS",
+    "Classification",
+    "DataSettings",
+    "Figure",
+    "Findings",
+    "OptimizerConfig",
+    "Plan",
+    "Points",
+    "ScheduleConfig",
+    "Segmentation",
+    "Setup",
+    "Sums",
+    "Task",
+    "TaskSettings",
+    "Turn",
+    "add_sums",
+    "check_turns",
+    "evaluating",
+    "learning_rate_factor",
+    "make_optimizer",
+    "mean_over_processes",
+    "needs_closure",
+    "register_task",
+    "to_device",
+    "trainable",
+]

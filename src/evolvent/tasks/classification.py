@@ -1,78 +1,134 @@
-"""Image classification as a Lightning module."""
+"""Image classification: one class for each image."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Annotated
 
 import torch
-from torch import Tensor, nn
+from pydantic import Field
+from torch import Tensor
 from torch.nn import functional as F
-from torchmetrics import MeanMetric, Metric, MetricCollection
-from torchmetrics.classification import MulticlassAccuracy, MulticlassConfusionMatrix
 
-from evolvent.data import Preprocess, random_crop, random_flip
-from evolvent.tasks.image_task import ImageTask
+from evolvent.data import Batches, ImageBatch, ImageSet, add_noise, random_crop, random_flip
+from evolvent.tasks.findings import Curve, Figure, Findings, Gallery, Matrix, Table
+from evolvent.tasks.images import ImageTask, ImageTaskSettings, confusion_counts, images_of, mean_loss
+from evolvent.tasks.task import Sums, add_sums, evaluating, register_task, to_device
+
+_MISTAKES_SHOWN = 36
 
 
+class ClassificationSettings(ImageTaskSettings):
+    """One class for each image."""
+
+    name: str = "classification"
+    test_noise: list[Annotated[float, Field(ge=0, le=1)]] = Field(
+        default=[],
+        description="also test the kept model on noisy images: standard deviations as shares of the pixel range 255",
+    )
+
+
+@register_task("classification")
 class Classification(ImageTask):
-    r"""Trains a network to tell classes apart: :math:`\ell` is the cross entropy, with optional label smoothing.
+    r"""Trains a network to tell classes apart: :math:`\ell` is the cross entropy, with optional label smoothing."""
 
-    Args:
-        model: the network.
-        preprocess: from uint8 images to what the network takes.
-        num_classes: number of classes.
-        label_smoothing: share of each target spread over all classes.
-        options: the rest, see :class:`~evolvent.tasks.image_task.ImageTask`.
-    """
-
-    score = "accuracy"
-
-    def __init__(
-        self,
-        model: nn.Module,
-        preprocess: Preprocess,
-        num_classes: int,
-        *,
-        label_smoothing: float = 0.0,
-        **options: Any,
-    ) -> None:
-        super().__init__(model, preprocess, classification_metrics(num_classes), **options)
-        self.label_smoothing = label_smoothing
+    Settings = ClassificationSettings
+    has_masks = False
+    figures = (
+        Figure("accuracy", "accuracy", "share", "higher"),
+        Figure("top5", "top-5 accuracy", "share", "higher"),
+        Figure("loss", "loss"),
+        Figure("error", "error", "share", "lower", shown=False),
+    )
 
     def loss(self, logits: Tensor, labels: Tensor) -> Tensor:
-        return F.cross_entropy(logits, labels, label_smoothing=self.label_smoothing)
+        return F.cross_entropy(logits, labels, label_smoothing=self.setup.settings.label_smoothing)
 
-    def augment(self, images: Tensor, labels: Tensor, index: Tensor, epoch: int) -> tuple[Tensor, Tensor]:
-        images = random_crop(images, self.pad, index, self.seed, epoch)
-        return random_flip(images, index, self.seed, epoch) if self.flip else images, labels
+    def augment(self, images: Tensor, batch: ImageBatch) -> tuple[Tensor, Tensor]:
+        seed, augment = self.setup.seed, self.setup.data.augment
+        images = random_crop(images, augment.pad, batch.rows, seed, batch.epoch)
+        return random_flip(images, batch.rows, seed, batch.epoch) if augment.flip else images, batch.labels
 
-    def is_labelled(self, labels: Tensor) -> Tensor:
-        return torch.ones_like(labels, dtype=torch.bool)
+    def counts(self, labels: Tensor) -> Tensor:
+        return torch.tensor(len(labels), device=labels.device)
 
-    def update_metrics(self, logits: Tensor, labels: Tensor) -> None:
-        update_metrics(self.metrics, logits, labels)
+    def sums(self, logits: Tensor, labels: Tensor) -> Sums:
+        found = {
+            "loss": F.cross_entropy(logits, labels, reduction="sum"),
+            "hits": (logits.argmax(1) == labels).sum(),
+            "count": self.counts(labels),
+        }
+        if logits.shape[1] > 5:
+            found["top5"] = (logits.topk(5, dim=1).indices == labels[:, None]).any(1).sum()
+        return found
 
-    def figures(self) -> dict[str, float]:
-        return {name: self.metrics[name].compute().item() for name in ("loss", "accuracy")}
+    def figures_of(self, sums: Mapping[str, Tensor]) -> dict[str, float]:
+        count = sums["count"].clamp_min(1)
+        accuracy = (sums["hits"] / count).item()
+        top5 = {"top5": (sums["top5"] / count).item()} if "top5" in sums else {}
+        return {"loss": mean_loss(sums), "accuracy": accuracy, "error": 1 - accuracy} | top5
 
+    def conclude(self, test: Batches) -> Findings:
+        images, total = images_of(test.source), {}
+        predicted, confidence = [], []
+        with evaluating(self):
+            for batch in test.once():
+                batch = to_device(batch, self.preprocess.mean.device)
+                logits = self.model(self.preprocess(batch.images))
+                add_sums(total, self.sums(logits, batch.labels))
+                sureness, said = logits.float().softmax(1).max(1)
+                predicted.append(said.cpu())
+                confidence.append(sureness.cpu())
+            features = self.features(images.images[0])
+            curves = self._under_noise(test)
+        confusion = confusion_counts(torch.cat(predicted), images.labels.cpu(), len(self.classes))
+        return Findings(
+            figures=self.figures_of(total),
+            tables=[self._per_class(confusion)],
+            curves=curves,
+            matrices=[Matrix("Confusion", self.classes, confusion.numpy())],
+            galleries=[self._mistakes(images, torch.cat(predicted), torch.cat(confidence))],
+            features=features,
+        )
 
-def classification_metrics(num_classes: int) -> MetricCollection:
-    """Loss, top-1, top-5 (with six classes or more), accuracy of each class, confusion matrix."""
-    metrics: dict[str, Metric | MetricCollection] = {
-        "loss": MeanMetric(),
-        "accuracy": MulticlassAccuracy(num_classes, average="micro"),
-        "per_class": MulticlassAccuracy(num_classes, average="none"),
-        "confusion": MulticlassConfusionMatrix(num_classes),
-    }
-    if num_classes > 5:
-        metrics["top5"] = MulticlassAccuracy(num_classes, top_k=5, average="micro")
-    return MetricCollection(metrics, compute_groups=False)
+    def _per_class(self, confusion: Tensor) -> Table:
+        counts = confusion.sum(1)
+        shares = confusion.diagonal() / counts.clamp_min(1)
+        rows = [list(row) for row in zip(self.classes, shares.tolist(), counts.tolist(), strict=True)]
+        return Table("Accuracy of each class", ["class", "accuracy", "test images"], rows, ["number", "share", "count"])
 
+    def _mistakes(self, images: ImageSet, predicted: Tensor, confidence: Tensor) -> Gallery:
+        """The misclassified images of which the network was surest."""
+        labels = images.labels.cpu()
+        wrong = (predicted != labels).nonzero()[:, 0]
+        worst = wrong[confidence[wrong].argsort(descending=True, stable=True)][:_MISTAKES_SHOWN]
+        captions = [
+            f"{self.classes[labels[k]]} → {self.classes[predicted[k]]} ({100 * confidence[k]:.1f} %)" for k in worst
+        ]
+        lead = "Test images that were misclassified with the highest confidence: true → predicted (confidence)."
+        shown = images.images[worst].cpu().numpy()
+        return Gallery("Misclassified images", shown, captions, confidence[worst].numpy(), lead)
 
-def update_metrics(metrics: MetricCollection, logits: Tensor, labels: Tensor) -> None:
-    """Take a batch into account."""
-    for name, metric in metrics.items():
-        if name == "loss":
-            metric.update(F.cross_entropy(logits, labels), weight=len(labels))
-        else:
-            metric.update(logits, labels)
+    def _under_noise(self, test: Batches) -> list[Curve]:
+        levels = sorted(self.setup.settings.test_noise)
+        if not levels:
+            return []
+        line = {"accuracy": (levels, [self._noise_accuracy(test, level) for level in levels])}
+        return [
+            Curve(
+                "Accuracy under input noise",
+                "standard deviation of the noise, as a share of the pixel range",
+                "test accuracy",
+                line,
+                x_unit="share",
+                y_unit="share",
+            )
+        ]
+
+    def _noise_accuracy(self, test: Batches, level: float) -> float:
+        hits = 0
+        for batch in test.once():
+            batch = to_device(batch, self.preprocess.mean.device)
+            noisy = add_noise(batch.images, level, batch.rows, self.setup.seed)
+            hits += int((self.model(self.preprocess(noisy)).argmax(1) == batch.labels).sum())
+        return hits / len(test.source)

@@ -1,57 +1,17 @@
-"""Multilevel training: few layers first, then twice as many, and again (Chang et al. 2017)."""
+"""Multilevel training (Chang et al. 2017): what becomes of an optimiser's state when a network is refined."""
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
-import lightning.pytorch as pl
 import torch
 from torch import Tensor, nn
 
-from evolvent._core.errors import ConfigError
 from evolvent.evolution import evolutions, refine_evolutions
-from evolvent.networks import refine
 
 _SECOND_MOMENTS = ("exp_avg_sq", "max_exp_avg_sq", "square_avg", "sum")  # of optimisers: they hold squared gradients
-
-
-@dataclass(frozen=True)
-class MultilevelSchedule:
-    """When to refine: so many epochs on each level, the coarsest first.
-
-    >>> plan = MultilevelSchedule((2, 2, 4))
-    >>> plan.total, [plan.level(epoch) for epoch in range(8)]
-    (8, [0, 0, 1, 1, 2, 2, 2, 2])
-    >>> [epoch for epoch in range(8) if plan.refines(epoch)]
-    [2, 4]
-    """
-
-    epochs: tuple[int, ...]
-
-    def __post_init__(self) -> None:
-        if not self.epochs or min(self.epochs) < 1:
-            raise ConfigError(f"every level needs at least one epoch, got {self.epochs}.")
-
-    @property
-    def levels(self) -> int:
-        return len(self.epochs)
-
-    @property
-    def total(self) -> int:
-        """Epochs of all levels."""
-        return sum(self.epochs)
-
-    def level(self, epoch: int) -> int:
-        """Refinements made before ``epoch``, which counts from 0; after the last level's epochs it stays."""
-        ends = [sum(self.epochs[: k + 1]) for k in range(self.levels - 1)]
-        return sum(epoch >= end for end in ends)
-
-    def refines(self, epoch: int) -> bool:
-        """Whether the network is refined before ``epoch``."""
-        return epoch > 0 and self.level(epoch) > self.level(epoch - 1)
 
 
 def carry_state(
@@ -111,64 +71,3 @@ def _gradient_scales(old: nn.Module, new: nn.Module) -> dict[str, float]:
     grown = [name for name, e in evolutions(new) if len(list(e.parameters())) > counts[name]]
     inside = tuple(f"{name}." if name else "" for name in grown)
     return {name: 0.5 if inside and name.startswith(inside) else 1.0 for name, _ in new.named_parameters()}
-
-
-class MultilevelTraining(pl.Callback):
-    """Refines the network of a task as a schedule says, at the beginning of an epoch.
-
-    The task must have the network as ``model`` and make its optimiser in ``configure_optimizers``. Not for distributed
-    data parallel training, which cannot take in new parameters.
-
-    To resume, the network must have the checkpoint's depth before its weights are loaded. So build the task anew, call
-    :meth:`catch_up` with the checkpoint, and hand the checkpoint's path to ``trainer.fit``.
-
-    Args:
-        schedule: when to refine.
-        momentum: ``"interpolated"`` carries the optimiser's state over, see :func:`carry_state`; ``"reset"`` drops it.
-        interpolation: of parameters, see :meth:`evolvent.Evolution.refine`.
-    """
-
-    def __init__(
-        self,
-        schedule: MultilevelSchedule,
-        momentum: Literal["interpolated", "reset"] = "interpolated",
-        interpolation: Literal["constant", "linear"] = "constant",
-    ) -> None:
-        self.schedule = schedule
-        self.momentum = momentum
-        self.interpolation: Literal["constant", "linear"] = interpolation
-        self.level = 0
-
-    def catch_up(self, task: pl.LightningModule, checkpoint: Mapping[str, Any]) -> None:
-        """Refine a new task's network as often as it had been when ``checkpoint`` was written."""
-        reached = checkpoint["callbacks"].get(self.state_key, {"level": 0})
-        while self.level < reached["level"]:
-            task.model = refine(task.model, self.interpolation)  # pyright: ignore[reportArgumentType]
-            self.level += 1
-
-    def on_train_epoch_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        while self.level < self.schedule.level(trainer.current_epoch):
-            if trainer.world_size > 1:
-                raise ConfigError("multilevel training adds parameters, which data parallel processes cannot take in.")
-            self._refine(trainer, pl_module)
-            self.level += 1
-
-    def _refine(self, trainer: pl.Trainer, task: pl.LightningModule) -> None:
-        old, old_optimizer = task.model, trainer.optimizers[0]
-        assert isinstance(old, nn.Module)
-        task.model = new = refine(old, self.interpolation)
-        new_optimizer = task.configure_optimizers()
-        assert isinstance(new_optimizer, torch.optim.Optimizer)
-        if self.momentum == "interpolated":
-            carry_state(old, old_optimizer, new, new_optimizer, self.interpolation)
-        trainer.optimizers = [new_optimizer]
-
-    def state_dict(self) -> dict[str, Any]:
-        return {"level": self.level}
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        if self.level != state_dict["level"]:
-            raise ConfigError(
-                f"the checkpoint's network was refined {state_dict['level']} times, this one {self.level} times. Call "
-                "MultilevelTraining.catch_up before trainer.fit."
-            )

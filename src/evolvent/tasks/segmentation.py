@@ -1,86 +1,158 @@
-"""Semantic segmentation, one class for each pixel, as a Lightning module."""
+"""Semantic segmentation: one class for each pixel."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Literal, TypeAlias
 
 import torch
+from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional as F
-from torchmetrics import MeanMetric, MetricCollection
-from torchmetrics.classification import MulticlassConfusionMatrix
 
-from evolvent.data import Preprocess, random_crop, random_flip
-from evolvent.tasks.image_task import ImageTask
+from evolvent._core.errors import ConfigError
+from evolvent.data import Batches, ImageBatch, ImageSet, Material, random_crop, random_flip
+from evolvent.networks import list_models, model_entry
+from evolvent.tasks.findings import Figure, Findings, LabelMaps, Matrix, Table
+from evolvent.tasks.images import (
+    ImageDataSettings,
+    ImageTask,
+    ImageTaskSettings,
+    confusion_counts,
+    images_of,
+    mean_loss,
+)
+from evolvent.tasks.task import Setup, Sums, add_sums, evaluating, mean_over_processes, register_task, to_device
+
+ClassWeights: TypeAlias = Literal["median", "root", "log"]
+
+_IMAGES_SHOWN = 6
 
 
+class SegmentationSettings(ImageTaskSettings):
+    """One class for each pixel."""
+
+    name: str = "segmentation"
+    class_weights: ClassWeights | None = Field(
+        default=None, description="how rare classes count for more in the loss"
+    )
+
+
+class SegmentationDataSettings(ImageDataSettings):
+    """A set of images with a label for each pixel."""
+
+    @property
+    def rows_evaluated(self) -> int | None:
+        return self.eval_batch_size or self.batch_size
+
+
+@register_task("segmentation")
 class Segmentation(ImageTask):
     r"""Trains a network to tell the class of every pixel.
 
     .. math:: \ell = \Bigl(\sum_p w_{y_p}\Bigr)^{-1} \sum_p w_{y_p} \, \mathrm{CE}(f_\theta(x)_p, y_p)
 
     over the pixels :math:`p` of a batch that have a class, those of all processes together. The best model is the
-    one of highest mIoU.
-
-    Args:
-        model: the network, (B, C, H, W) to (B, num_classes, H, W).
-        preprocess: from uint8 images to what the network takes.
-        num_classes: number of classes.
-        ignore: label of pixels without a class.
-        weights: :math:`w`, one number per class; by default all 1. See :mod:`evolvent.tasks.class_weights`.
-        label_smoothing: share of each target spread over all classes.
-        options: the rest, see :class:`~evolvent.tasks.image_task.ImageTask`.
+    one of highest mIoU. The network maps (B, C, H, W) to (B, classes, H, W).
     """
 
-    score = "miou"
+    Settings = SegmentationSettings
+    Data = SegmentationDataSettings
+    has_masks = True
+    figures = (
+        Figure("miou", "mIoU", "share", "higher"),
+        Figure("accuracy", "pixel accuracy", "share", "higher"),
+        Figure("loss", "loss"),
+    )
     weights: Tensor
 
-    def __init__(
-        self,
-        model: nn.Module,
-        preprocess: Preprocess,
-        num_classes: int,
-        *,
-        ignore: int,
-        weights: Tensor | None = None,
-        label_smoothing: float = 0.0,
-        **options: Any,
-    ) -> None:
-        super().__init__(model, preprocess, segmentation_metrics(num_classes, ignore), **options)
-        self.ignore = ignore
-        self.label_smoothing = label_smoothing
-        self.register_buffer("weights", torch.ones(num_classes) if weights is None else weights, persistent=False)
+    def __init__(self, model: nn.Module, material: Material, setup: Setup) -> None:
+        super().__init__(model, material, setup)
+        images = images_of(material.train)
+        assert images.ignore is not None  # read() refuses sets without masks
+        self.ignore = images.ignore
+        kind = setup.settings.class_weights
+        weights = class_weights(images, kind) if kind else torch.ones(len(self.classes))
+        self.register_buffer("weights", weights, persistent=False)
+
+    @classmethod
+    def check_model(cls, name: str, options: Sequence[str]) -> None:
+        if "readout" not in options:
+            able = [other for other in list_models() if "readout" in model_entry(other).known_options()]
+            raise ConfigError(f"{name} does not give a class per pixel; networks that do are {', '.join(able)}.")
 
     def loss(self, logits: Tensor, labels: Tensor) -> Tensor:
         weights = self.weights.to(logits.dtype)
+        smoothing = self.setup.settings.label_smoothing
         total = F.cross_entropy(
-            logits, labels, weights, ignore_index=self.ignore, label_smoothing=self.label_smoothing, reduction="sum"
+            logits, labels, weights, ignore_index=self.ignore, label_smoothing=smoothing, reduction="sum"
         )
-        whole = self._mean_over_processes(weights[labels[self.is_labelled(labels)]].sum())
+        # with the mean over processes, averaged gradients are those of one process with all the images
+        whole = mean_over_processes(weights[labels[labels != self.ignore]].sum())
         return total / whole.clamp_min(torch.finfo(whole.dtype).tiny)  # without a single labelled pixel: zero
 
-    def augment(self, images: Tensor, labels: Tensor, index: Tensor, epoch: int) -> tuple[Tensor, Tensor]:
-        masks = random_crop(labels[:, None], self.pad, index, self.seed, epoch, fill=self.ignore)
-        images = random_crop(images, self.pad, index, self.seed, epoch)
-        if self.flip:
-            images, masks = (random_flip(x, index, self.seed, epoch) for x in (images, masks))
+    def augment(self, images: Tensor, batch: ImageBatch) -> tuple[Tensor, Tensor]:
+        place, augment = (batch.rows, self.setup.seed, batch.epoch), self.setup.data.augment
+        masks = random_crop(batch.labels[:, None], augment.pad, *place, fill=self.ignore)
+        images = random_crop(images, augment.pad, *place)
+        if augment.flip:
+            images, masks = (random_flip(x, *place) for x in (images, masks))
         return images, masks[:, 0]
 
-    def is_labelled(self, labels: Tensor) -> Tensor:
-        return labels != self.ignore
+    def counts(self, labels: Tensor) -> Tensor:
+        return (labels != self.ignore).sum()
 
-    def update_metrics(self, logits: Tensor, labels: Tensor) -> None:
-        update_metrics(self.metrics, logits, labels, self.ignore)
+    def mean_counts(self, labels: Tensor) -> Tensor:
+        return mean_over_processes(self.counts(labels).float())
 
-    def figures(self) -> dict[str, float]:
-        found = PixelFigures.of(self.metrics["confusion"].compute())  # pyright: ignore[reportArgumentType]
-        return {"loss": self.metrics["loss"].compute().item(), "accuracy": found.accuracy, "miou": found.miou}
+    def sums(self, logits: Tensor, labels: Tensor) -> Sums:
+        known = labels != self.ignore
+        return {
+            "loss": F.cross_entropy(logits, labels, ignore_index=self.ignore, reduction="sum"),
+            "count": self.counts(labels),
+            "confusion": confusion_counts(logits.argmax(1)[known], labels[known], len(self.classes)),
+        }
 
-    def _mean_over_processes(self, value: Tensor) -> Tensor:
-        """So that gradients averaged over processes are those of one process with all the images."""
-        alone = self._trainer is None or self.trainer.world_size == 1
-        return value if alone else self.trainer.strategy.reduce(value.detach().clone(), reduce_op="mean")
+    def figures_of(self, sums: Mapping[str, Tensor]) -> dict[str, float]:
+        if "confusion" not in sums:  # training batches are only counted
+            return {"loss": mean_loss(sums), "accuracy": (sums["hits"] / sums["count"].clamp_min(1)).item()}
+        found = PixelFigures.of(sums["confusion"])
+        return {"loss": mean_loss(sums), "accuracy": found.accuracy, "miou": found.miou}
+
+    def conclude(self, test: Batches) -> Findings:
+        images, total = images_of(test.source), {}
+        shown = torch.linspace(0, len(images) - 1, min(_IMAGES_SHOWN, len(images))).round().long()
+        predictions = torch.empty(len(shown), *images.shape[1:], dtype=torch.uint8)
+        with evaluating(self):
+            for batch in test.once():
+                batch = to_device(batch, self.preprocess.mean.device)
+                logits = self.model(self.preprocess(batch.images))
+                add_sums(total, self.sums(logits, batch.labels))
+                place, row = (shown[:, None] == batch.rows.cpu()).nonzero(as_tuple=True)
+                predictions[place] = logits[row.to(logits.device)].argmax(1).byte().cpu()
+            features = self.features(images.images[0])
+        confusion = total["confusion"].cpu()
+        maps = LabelMaps(
+            "Predictions",
+            images.images[shown].numpy(),
+            images.labels[shown].numpy(),
+            predictions.numpy(),
+            self.classes,
+        )
+        return Findings(
+            figures=self.figures_of(total),
+            tables=[self._per_class(PixelFigures.of(confusion))],
+            matrices=[Matrix("Confusion", self.classes, confusion.numpy(), counted="pixels")],
+            label_maps=[maps],
+            features=features,
+        )
+
+    def _per_class(self, found: PixelFigures) -> Table:
+        columns = zip(self.classes, found.iou, found.per_class, strict=True)
+        title = "Intersection over union and accuracy of each class"
+        rows = [[name, iou, share] for name, iou, share in columns]
+        return Table(title, ["class", "IoU", "accuracy"], rows, ["number", "share", "share"])
 
 
 @dataclass(frozen=True)
@@ -115,15 +187,20 @@ class PixelFigures:
         )
 
 
-def segmentation_metrics(num_classes: int, ignore: int) -> MetricCollection:
-    """Loss and confusion matrix over the pixels that have a class."""
-    confusion = MulticlassConfusionMatrix(num_classes, ignore_index=ignore, validate_args=False)
-    return MetricCollection({"loss": MeanMetric(), "confusion": confusion}, compute_groups=False)
+def class_weights(images: ImageSet, kind: ClassWeights) -> Tensor:
+    r"""Weights that let rare classes count for more; a class without any label has the largest of the others.
 
+    With :math:`f_c` the share of class :math:`c` among the labelled pixels of the training images:
 
-def update_metrics(metrics: MetricCollection, logits: Tensor, labels: Tensor, ignore: int) -> None:
-    """Take a batch into account."""
-    count = (labels != ignore).sum()
-    total = F.cross_entropy(logits, labels, ignore_index=ignore, reduction="sum")
-    metrics["loss"].update(total / count.clamp_min(1), weight=count)
-    metrics["confusion"].update(logits.argmax(1), labels)
+    * ``"median"``: :math:`w_c = \mathrm{median}(f) / f_c` (Eigen and Fergus 2015, up to their counting per image);
+    * ``"root"``: :math:`w_c = \sqrt{\mathrm{median}(f) / f_c}`, half way to equal weights;
+    * ``"log"``: :math:`w_c = 1 / \ln(1.02 + f_c)` (Paszke et al. 2016).
+
+    Shape: float32 (classes,).
+    """
+    counts = torch.tensor(images.class_counts(), dtype=torch.float64)
+    shares = counts[counts > 0] / counts.sum()
+    weights = torch.zeros_like(counts)
+    weights[counts > 0] = 1 / (1.02 + shares).log() if kind == "log" else shares.median() / shares
+    weights[counts == 0] = weights.max()
+    return (weights.sqrt() if kind == "root" else weights).float()

@@ -27,7 +27,7 @@ Sums: TypeAlias = dict[str, Tensor]
 
 
 class TaskSettings(Config):
-    """A recipe's ``task`` section; each task adds its own keys and restricts the name."""
+    """A recipe's ``task`` section; each task adds its own keys and gives its name as the default."""
 
     name: str = "classification"
 
@@ -74,7 +74,8 @@ class Turn:
     until: int | None = None
 
     def acts(self, step: int) -> bool:
-        return step >= self.since and (self.until is None or step < self.until) and (step - self.since) % self.every == 0
+        inside = step >= self.since and (self.until is None or step < self.until)
+        return inside and (step - self.since) % self.every == 0
 
 
 class Task(nn.Module, ABC):
@@ -98,9 +99,6 @@ class Task(nn.Module, ABC):
 
     figures: ClassVar[tuple[Figure, ...]]
     """What :meth:`figures_of` gives; the first is the score, by which the best model is chosen."""
-
-    epoch: int = 0
-    """The present epoch, set by the engine."""
 
     def __init__(self, model: nn.Module, material: Material, setup: Setup) -> None:
         super().__init__()
@@ -148,7 +146,7 @@ class Task(nn.Module, ABC):
 
     def conclude(self, test: Batches) -> Findings:
         """Look at the trained network; by default just the figures on the test rows. Called in one process."""
-        return Findings(figures=dict(self.test_figures(test)))
+        return Findings(figures=self.test_figures(test))
 
     def save_kept(self, folder: Path) -> None:
         """Save what is kept of the training; by default the network."""
@@ -188,9 +186,18 @@ class Setup:
     seed: int = 0
 
 
-TASKS: Registry[type[Task]] = Registry("task", "`evolvent recipes` shows recipes for each of them.")
+TASKS: Registry[type[Task]] = Registry("task")
 
 T = TypeVar("T", bound=type[Task])
+
+
+def mean_over_processes(value: Tensor) -> Tensor:
+    """The mean of a tensor over all processes of a training, without gradient."""
+    value = value.detach().clone()
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
+        torch.distributed.all_reduce(value)
+        value /= torch.distributed.get_world_size()
+    return value
 
 
 def register_task(name: str) -> Callable[[T], T]:

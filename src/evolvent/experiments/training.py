@@ -1,0 +1,348 @@
+"""The training loop: any task, resumable at any step to bitwise the same result, on one or several processes.
+
+Everything random is a function of the seed and the step, so a checkpoint needs no generator's state: it holds the task,
+the optimisers, the step, and what was measured so far.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+from lightning.fabric import Fabric
+from torch import Tensor
+
+from evolvent._core.errors import ConfigError
+from evolvent._core.randomness import Stream, key, reseed
+from evolvent.data import Batches, Material
+from evolvent.experiments.checkpoints import read_checkpoint, write_checkpoint
+from evolvent.experiments.length import Length, Pace
+from evolvent.experiments.observer import Observer, TrainingProgress
+from evolvent.experiments.recipe import Cell
+from evolvent.experiments.record import write_metrics
+from evolvent.experiments.spectra import SpectrumRecord
+from evolvent.networks import refine
+from evolvent.tasks import (
+    Sums,
+    Task,
+    Turn,
+    add_sums,
+    check_turns,
+    learning_rate_factor,
+    make_optimizer,
+    mean_over_processes,
+    needs_closure,
+    to_device,
+)
+from evolvent.tasks.multilevel import carry_state
+from evolvent.tasks.nonfinite import check_finite
+
+_WRITE_SECONDS = 1.0  # least time between two checkpoints at the end of epochs
+
+
+class Training:
+    """A task in training.
+
+    Args:
+        cell: what is trained, and how.
+        task: with its network as it is initialised.
+        material: what it is trained on.
+        fabric: devices, processes and precision.
+        folder: of the cell; metrics, the kept model and checkpoints are written there by the first process.
+        tell: called with the progress at the end of each epoch, and inside epochs every ``tell_seconds`` at most.
+    """
+
+    def __init__(
+        self,
+        cell: Cell,
+        task: Task,
+        material: Material,
+        fabric: Fabric,
+        folder: Path,
+        tell: Callable[[TrainingProgress], None] = lambda progress: None,
+        tell_seconds: float = Observer.interval,
+    ) -> None:
+        share = {"rank": fabric.global_rank, "world_size": fabric.world_size}
+        self.cell, self.task, self.material = cell, task, material
+        self.fabric, self.folder, self.tell = fabric, folder, tell
+        self.batches = Batches(material.train, cell.data.batch_size, cell.seed, **share)
+        self.watched = watched_batches(cell, material, **share)
+        self.length = Length.of(cell.training, len(self.batches))
+        self.step = 0
+        self.sums: Sums = {}  # measures of this epoch's training batches so far
+        self.rows: list[dict[str, float]] = []  # one per epoch
+        self.best_epoch, self.best_score = 0, None
+        self.ended = False
+        self.pace = Pace()
+        self.spectra = SpectrumRecord(folder) if fabric.is_global_zero else None
+        self._level = 0  # refinements of multilevel training so far
+        self._kept: dict[str, Tensor] | None = None  # a best state that is not written yet and no longer the present
+        self._kept_step = -1  # when the best state was that of the task
+        self._tell_seconds, self._told, self._written = tell_seconds, -math.inf, -math.inf
+        self._resume(read_checkpoint(folder))
+
+    def run(self) -> None:
+        """Train to the end; what was trained before is not trained again."""
+        while not self.ended:
+            self._refine_if_due()
+            self.task.train()
+            self._train_epoch()
+            self._end_epoch()
+        self.fabric.barrier()
+
+    def _train_epoch(self) -> None:
+        end, every = self.length.epoch_end(self.step), self.cell.training.checkpoint_steps
+        self.pace.start_lap()
+        while self.step < end:
+            batch = to_device(self.batches.at(self.step), self.fabric.device)
+            self._counted = False
+            for turn, optimizer in zip(self.turns, self.optimizers, strict=True):
+                if turn.acts(self.step):
+                    self._take_turn(turn, optimizer, batch)
+            self.step += 1
+            now = self.pace.end_step()
+            if now - self._told >= self._tell_seconds:
+                self._tell(self._training_figures(self.sums))  # this process's own
+            if self._out_of_time():
+                break
+            if every and self.step % every == 0 and self.step < end:
+                self._write()
+                self.pace.start_lap()
+
+    def _take_turn(self, turn: Turn, optimizer: Any, batch: Any) -> None:
+        rate = turn.optimizer.lr * self._rate_factor(turn)
+        for group in optimizer.param_groups:
+            group["lr"] = rate
+
+        def gradient() -> Tensor:
+            """The objective with its gradient; the first one of a step is counted."""
+            reseed(*key(Stream.STEP, self.cell.seed, self.step, self.fabric.global_rank))
+            with self.fabric.strategy.precision.forward_context():  # else float64 objectives are rounded to float32
+                objective, sums = self.module(batch, turn.name)
+            self.module.zero_grad()
+            self.fabric.backward(objective)
+            self._check_gradient(objective, optimizer)
+            if not self._counted:
+                add_sums(self.sums, sums)
+                self._counted = True
+            return objective
+
+        if needs_closure(optimizer.optimizer):
+            optimizer.step(lambda: mean_over_processes(gradient()))  # line searches must agree
+        else:
+            gradient()
+            optimizer.step()
+
+    def _check_gradient(self, objective: Tensor, optimizer: Any) -> None:
+        norm, limit = None, self.cell.training.clip_norm
+        if limit is not None:
+            norm = self.fabric.clip_gradients(self.module, optimizer, max_norm=limit, error_if_nonfinite=False)
+        if self.cell.training.precision != "16-mixed":  # there the gradient scaler looks for overflow and skips a step
+            check_finite(self.task, objective, self.step, norm)
+
+    def _rate_factor(self, turn: Turn) -> float:
+        """Factor of the learning rate, over the turn's own time in epochs."""
+        per_epoch = self.length.epoch_steps
+        end = turn.until if turn.until is not None else self.length.steps
+        if end is None:  # a budget of time: the end is estimated from the steps so far
+            share = self.length.share_done(self.step, self.pace.used)
+            end = self.step / share if share > 0 else math.inf
+        now, total = (self.step - turn.since) / per_epoch, (end - turn.since) / per_epoch
+        return learning_rate_factor(turn.schedule, now, total)
+
+    def _end_epoch(self) -> None:
+        began = time.perf_counter()
+        watched = self.evaluate(self.watched)
+        self.pace.evaluation = time.perf_counter() - began
+        trained = self._training_figures(self._added_up())
+        self.sums = {}
+        self.rows.append(self._row(trained, watched))
+        self.ended = self._is_over()
+        self._keep_if_best(watched)
+        self._tell(trained, epoch_ends=True)
+        if self.spectra:
+            self.spectra.record(self.task, len(self.rows))
+        if self.ended or time.perf_counter() - self._written > _WRITE_SECONDS:
+            self._write()
+        elif self._kept_step == self.step:
+            self._kept = {name: value.clone() for name, value in self.task.state_dict().items()}
+
+    def _row(self, trained: dict[str, float], watched: dict[str, float]) -> dict[str, float]:
+        part = "val" if self.material.held_out else "test"
+        row: dict[str, float] = {"epoch": len(self.rows) + 1, "step": self.step}
+        for turn, optimizer in zip(self.turns, self.optimizers, strict=True):
+            row["lr" if turn is self.turns[0] else f"lr_{turn.name}"] = optimizer.param_groups[0]["lr"]
+        row |= {f"train_{name}": value for name, value in trained.items()}
+        row |= {f"{part}_{name}": value for name, value in self._shown(watched).items()}
+        return row | {"rows_per_second": self.rows_per_second, "seconds": self.pace.trained}
+
+    def evaluate(self, batches: Batches) -> dict[str, float]:
+        """Figures on all rows of a source, each process measuring its share."""
+        with self.fabric.strategy.precision.forward_context():
+            sums = self.task.add_up(batches)
+        return self.task.figures_of(self._over_processes(sums) if batches.sharers > 1 else sums)
+
+    def _keep_if_best(self, watched: dict[str, float]) -> None:
+        """Keep the best model on held-out rows; without those, or a direction of the score, the last model is kept."""
+        score = self.task.figures[0]
+        if self.material.held_out and score.better:
+            better = score.improves(watched[score.name], self.best_score) or not self.best_epoch
+        else:
+            better = self.ended
+        if better:
+            self.best_epoch, self.best_score = len(self.rows), watched[score.name]
+            self._kept_step, self._kept = self.step, None
+
+    def _shown(self, values: dict[str, float]) -> dict[str, float]:
+        """Those of the task's figures that are there and shown, in the task's order."""
+        return {f.name: values[f.name] for f in self.task.figures if f.shown and f.name in values}
+
+    def _training_figures(self, sums: Sums) -> dict[str, float]:
+        return self._shown(self.task.figures_of(sums)) if sums else {}
+
+    def _added_up(self) -> Sums:
+        """Measures of this epoch's training batches over all processes."""
+        return self._over_processes(self.sums) if self.batches.sharers > 1 else self.sums
+
+    def _over_processes(self, sums: Sums) -> Sums:
+        copies = {name: value.clone() for name, value in sums.items()}  # sums are made in place
+        return cast(Sums, self.fabric.all_reduce(copies, reduce_op="sum"))
+
+    def _is_over(self) -> bool:
+        if self.length.steps is not None:
+            return self.step >= self.length.steps
+        return bool(self.rows) and self._out_of_time()
+
+    def _out_of_time(self) -> bool:
+        """Whether the rest of a budget is needed for the evaluations at the end; all processes agree."""
+        budget = self.length.budget
+        if budget is None:
+            return False
+        over = torch.tensor(self.pace.used + self._cost_of_end() >= budget)
+        return bool(self.fabric.broadcast(over)) if self.fabric.world_size > 1 else bool(over)
+
+    def _cost_of_end(self) -> float:
+        """Seconds for the last evaluation after an epoch and for the test, estimated from what was measured."""
+        ends = len(self.material.watched) + len(self.material.test)
+        if self.pace.evaluation:
+            return self.pace.evaluation * ends / len(self.material.watched)
+        return ends / self.batches.size * self.pace.step_seconds / 2
+
+    @property
+    def rows_per_second(self) -> float:
+        """Over the steps of this process."""
+        return self.batches.size / self.pace.step_seconds
+
+    def _tell(self, figures: dict[str, float], epoch_ends: bool = False) -> None:
+        self._told = time.perf_counter()
+        if self.length.steps is not None:
+            left = (self.length.steps - self.step) * self.pace.step_seconds
+        else:
+            left = max(0.0, (self.length.budget or 0.0) - self.pace.used)
+        progress = TrainingProgress(
+            step=self.step,
+            steps=self.length.steps,
+            epoch=self.length.epoch(self.step),
+            epochs=self.length.epochs,
+            figures=figures,
+            rows=self.material.rows,
+            rows_per_second=self.rows_per_second,
+            seconds_left=left,
+            share_done=self.length.share_done(self.step, self.pace.used),
+            epoch_ends=epoch_ends,
+        )
+        self.tell(progress)
+
+    def _set_up(self) -> None:
+        """Make the optimisers of all turns and place everything on its device, for the network as it is now."""
+        self.turns = self.task.turns(self.length.plan)
+        check_turns(self.turns)
+        made = [make_optimizer(turn.parameters, turn.optimizer) for turn in self.turns]
+        self.module, *self.optimizers = self.fabric.setup(self.task, *made)
+
+    def _refine_if_due(self) -> None:
+        """Multilevel training: refine the network at the beginning of an epoch, and carry the momenta over."""
+        due = sum(mark * self.length.epoch_steps <= self.step for mark in self.cell.training.refine_at)
+        while self._level < due:
+            if self.fabric.world_size > 1:
+                raise ConfigError("training.refine_at needs one process, since it adds parameters. Leave either out.")
+            self._write()
+            old, [old_optimizer] = self.task.model, self.optimizers
+            self.task.model = refine(old)
+            self._set_up()
+            carry_state(old, old_optimizer.optimizer, self.task.model, self.optimizers[0].optimizer)
+            self._level += 1
+
+    def _resume(self, state: dict[str, Any] | None) -> None:
+        for _ in range(state["level"] if state else 0):
+            self.task.model = refine(self.task.model)
+            self._level += 1
+        self._set_up()
+        if state is None:
+            if self.spectra:
+                self.spectra.start(self.task)
+            return
+        self.task.load_state_dict(state["task"])
+        for optimizer, saved in zip(self.optimizers, state["optimizers"], strict=True):
+            optimizer.load_state_dict(saved)
+        if state["precision"]:
+            self.fabric.strategy.precision.load_state_dict(state["precision"])
+        if self.fabric.is_global_zero:  # measures are those of all processes; the others begin anew
+            self.sums = to_device(dict(state["sums"]), self.fabric.device)
+        self.step, self.rows, self.ended = state["step"], state["rows"], state["ended"]
+        self.best_epoch, self.best_score = state["best_epoch"], state["best_score"]
+        self.pace = Pace(state["used"], state["trained"])
+        if self.spectra:
+            self.spectra.resume(len(self.rows))
+
+    def _write(self) -> None:
+        """Write metrics, the kept model if it changed, and a checkpoint, in this order."""
+        sums = self._added_up()
+        if self.fabric.is_global_zero:
+            if self.rows:
+                write_metrics(self.folder / "metrics.csv", self.rows)
+            self._write_kept()
+            write_checkpoint(self.folder, self._state(sums))
+        self._kept, self._kept_step = None, -1
+        self._written = time.perf_counter()
+
+    def _write_kept(self) -> None:
+        """Save the best model: the present one, or one of an earlier epoch that was not written then."""
+        if self._kept_step < 0:
+            return
+        present = None
+        if self._kept is not None:
+            present = {name: value.clone() for name, value in self.task.state_dict().items()}
+            self.task.load_state_dict(self._kept)
+        self.task.save_kept(self.folder / "model")
+        if present is not None:
+            self.task.load_state_dict(present)
+
+    def _state(self, sums: Sums) -> dict[str, Any]:
+        return {
+            "step": self.step,
+            "task": self.task.state_dict(),
+            "optimizers": [optimizer.state_dict() for optimizer in self.optimizers],
+            "precision": self.fabric.strategy.precision.state_dict(),
+            "sums": sums,
+            "ended": self.ended,
+            "rows": self.rows,
+            "best_epoch": self.best_epoch,
+            "best_score": self.best_score,
+            "used": self.pace.used,
+            "trained": self.pace.trained,
+            "level": self._level,
+        }
+
+
+def watched_batches(cell: Cell, material: Material, rank: int = 0, world_size: int = 1) -> Batches:
+    """The watched rows in batches that can be shared by the processes."""
+    size = cell.data.rows_evaluated
+    if material.watched.shareable and world_size > len(material.watched):
+        raise ConfigError(f"{len(material.watched)} watched rows cannot be shared by {world_size} processes.")
+    whole = len(material.watched) if size is None else size
+    return Batches(material.watched, -(-whole // world_size) * world_size, cell.seed, rank, world_size)

@@ -1,0 +1,210 @@
+"""What all tasks on labelled images share: the data section, splits, augmentation and smoothness."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from evolvent._core.config import Config
+from evolvent._core.errors import ConfigError
+from evolvent.data import (
+    ImageBatch,
+    ImageData,
+    ImageSet,
+    ImageSource,
+    Material,
+    Preprocess,
+    load,
+    per_pixel_mean,
+    random_exposure,
+    reduced,
+    split,
+)
+from evolvent.networks import ImageNetwork
+from evolvent.networks.roughness import weight_roughness
+from evolvent.tasks.findings import Features
+from evolvent.tasks.task import DataSettings, Setup, Sums, Task, TaskSettings
+
+_SPLIT_SEED = 0  # splits stay the same over seeds, so that seeds differ in training alone
+_EXAMPLES, _CHANNELS_SHOWN = 8, 6
+
+
+class AugmentConfig(Config):
+    """Zero padding with random crop, random horizontal flip, random light; a mask is moved as its image is."""
+
+    pad: int = Field(default=0, ge=0)
+    flip: bool = False
+    exposure: float = Field(default=0.0, ge=0, le=8, description="light is changed by up to so many stops")
+
+
+class ImageDataSettings(DataSettings):
+    """A set of labelled images by name, how it is divided and how it is served."""
+
+    name: str
+    batch_size: int | None = Field(default=100, ge=1, description="images of a step; all if null")
+    validation: float = Field(
+        default=0.0, ge=0, lt=1, description="share of the training images held out to choose the model"
+    )
+    fraction: float = Field(default=1.0, gt=0, le=1, description="share of the training images that is used")
+    reduce: int = Field(
+        default=1, ge=1, description="make images smaller by this factor: means over squares, majorities in masks"
+    )
+    augment: AugmentConfig = AugmentConfig()
+
+    @property
+    def rows_evaluated(self) -> int | None:
+        return self.eval_batch_size or 500
+
+
+class ImageTaskSettings(TaskSettings):
+    """What tasks on images have in common."""
+
+    label_smoothing: float = Field(default=0.0, ge=0, lt=1)
+    smoothness: float = Field(
+        default=0.0, ge=0, description="weight smoothness decay, alpha_2 of Bohn et al. 2021, eq. 4.8"
+    )
+
+
+class ImageTask(Task):
+    r"""Trains a network on labelled images.
+
+    .. math:: \min_\theta \; \mathbb E\, \ell(f_\theta(x), y)
+              + \tfrac{\alpha_1}{2} \|K\|_F^2
+              + \alpha_2 h \sum_j \bigl\| \tfrac{K_{j+1} - K_j}{h} \bigr\|_F^2
+
+    Decay and smoothness are eq. 4.7 and 4.8 of Bohn, Griebel, Kannan 2021; subclasses say what :math:`\ell` is, how
+    images and labels are moved about in training, and what is measured.
+    """
+
+    Settings = ImageTaskSettings
+    Data = ImageDataSettings
+    has_masks: ClassVar[bool]
+    """Whether every pixel has a label, or every image."""
+
+    def __init__(self, model: nn.Module, material: Material, setup: Setup) -> None:
+        super().__init__(model, material, setup)
+        images = images_of(material.train)
+        self.preprocess = Preprocess(per_pixel_mean(images.images))
+        self.classes = list(images.classes)
+
+    @classmethod
+    def read(cls, data: ImageDataSettings, folder: Path | None) -> ImageData:
+        found = reduced(load(data.name, folder), data.reduce)
+        if found.train.has_masks != cls.has_masks:
+            wanted = "segmentation" if found.train.has_masks else "classification"
+            raise ConfigError(f"{data.name} is a set for task.name {wanted}. Change task.name, or take another set.")
+        return found
+
+    @classmethod
+    def material(cls, found: ImageData, data: ImageDataSettings, seed: int) -> Material:
+        """Hold out images unless the set is published with some; keep the wanted fraction of the rest."""
+        train, watched = found.train, found.val
+        if data.validation and watched:
+            raise ConfigError(f"{found.name} has validation images of its own; leave data.validation at 0.")
+        if data.validation:
+            watched, train = split(train, data.validation, _SPLIT_SEED)
+        if data.fraction < 1:
+            train, _ = split(train, data.fraction, _SPLIT_SEED)
+        channels, height, width = train.shape
+        options = {"num_classes": len(train.classes), "in_channels": channels, "image_size": (height, width)}
+        test, some = ImageSource(found.test), train.images[:_EXAMPLES]
+        return Material(
+            found.name,
+            ImageSource(train),
+            ImageSource(watched) if watched else test,
+            test,
+            origin=found.source,
+            example=Preprocess(per_pixel_mean(some))(some) if len(some) else None,
+            options=options | {"readout": "segmentation" if cls.has_masks else "classification"},
+            rows="images",
+        )
+
+    @abstractmethod
+    def loss(self, logits: Tensor, labels: Tensor) -> Tensor:
+        r"""The mean of :math:`\ell` over a batch."""
+
+    @abstractmethod
+    def augment(self, images: Tensor, batch: ImageBatch) -> tuple[Tensor, Tensor]:
+        """Preprocessed images and their labels as training sees them."""
+
+    @abstractmethod
+    def sums(self, logits: Tensor, labels: Tensor) -> Sums:
+        """What is measured on a batch of watched or test images."""
+
+    @abstractmethod
+    def counts(self, labels: Tensor) -> Tensor:
+        """How many labels of a batch count."""
+
+    def mean_counts(self, labels: Tensor) -> Tensor:
+        """How many labels of a batch count in each process, on average; here in all of them equally many."""
+        return self.counts(labels)
+
+    def objective(self, batch: ImageBatch, turn: str) -> tuple[Tensor, Sums]:
+        exposure = self.setup.data.augment.exposure
+        lit = random_exposure(batch.images, exposure, batch.rows, self.setup.seed, batch.epoch)
+        images, labels = self.augment(self.preprocess(lit), batch)
+        logits = self.model(images)
+        loss = self.loss(logits, labels)
+        stands_for = self.mean_counts(labels)
+        hits = (logits.detach().argmax(1) == labels).sum()
+        sums = {"loss": loss.detach() * stands_for, "hits": hits, "count": self.counts(labels)}
+        if self.setup.settings.smoothness:
+            loss = loss + self.setup.settings.smoothness * weight_roughness(self.model)
+        return loss, sums
+
+    def measure(self, batch: ImageBatch) -> Sums:
+        return self.sums(self.model(self.preprocess(batch.images)), batch.labels)
+
+    def save_kept(self, folder: Path) -> None:
+        self.preprocess.save(folder)
+        super().save_kept(folder)
+
+    def load_kept(self, folder: Path) -> None:
+        super().load_kept(folder)
+        self.preprocess = Preprocess.load(folder).to(self.preprocess.mean.device)
+
+    def features(self, image: Tensor) -> list[Features]:
+        """Some channels of one image's features through the time of each evolution, and their norms.
+
+        Shape: image uint8 (C, H, W).
+        """
+        if not isinstance(self.model, ImageNetwork):
+            return []
+        maps, norms = [], []
+        device = self.preprocess.mean.device
+        for trajectory in self.model.trajectories(self.preprocess(image[None].to(device))):
+            in_time = torch.cat(trajectory).float().cpu()  # (times, C, H, W)
+            shown = torch.linspace(0, in_time.shape[1] - 1, min(_CHANNELS_SHOWN, in_time.shape[1])).long()
+            maps.append(in_time[:, shown].numpy())
+            norms.append(in_time.flatten(1).norm(dim=1).numpy())
+        return [Features("Features through time", image.cpu().numpy(), maps, norms)]
+
+
+def images_of(source: Any) -> ImageSet:
+    """The images behind a source."""
+    if not isinstance(source, ImageSource):
+        raise ConfigError(f"a task on images takes an ImageSource, got {type(source).__name__}.")
+    return source.images
+
+
+def mean_loss(sums: Mapping[str, Tensor]) -> float:
+    """The mean loss behind added-up measures."""
+    return (sums["loss"] / sums["count"].clamp_min(1)).item()
+
+
+def confusion_counts(predicted: Tensor, labels: Tensor, classes: int) -> Tensor:
+    """How often each true class (row) was given each class (column).
+
+    Shape: two integer tensors of one shape -> int64 (classes, classes).
+
+    >>> confusion_counts(torch.tensor([0, 1, 1]), torch.tensor([0, 0, 1]), 2).tolist()
+    [[1, 1], [0, 1]]
+    """
+    pairs = (labels * classes + predicted).flatten()
+    return torch.bincount(pairs, minlength=classes**2).view(classes, classes)
