@@ -45,10 +45,10 @@ def _from_file(params: dict) -> bool:
 
 
 @pytest.fixture
-def page(grid, write_grid, make_recipe, tmp_path) -> Path:
+def page(grid, equation, streets, write_grid, make_recipe, tmp_path) -> Path:
     names = ["aeroplane", "automobile", "a very long name of a class indeed"]
     other = write_grid(make_recipe("colours", seeds=[0]), "b2", classes=names, channels=3, size=32)
-    return write_report([grid, other], tmp_path / "report.html")
+    return write_report([grid, other, equation, streets], tmp_path / "report.html")
 
 
 def test_browser_finds_nothing_to_complain_about_or_to_fetch(page, tmp_path):

@@ -5,7 +5,8 @@ import pytest
 from evolvent._core.errors import ConfigError
 from evolvent.report import report_html, write_report
 
-SECTIONS = ["summary", "curves", "confusion", "mistakes", "trajectory", "cost", "configuration", "environment"]
+SECTIONS = ["summary", "training", "tables", "curves", "matrix-0", "gallery-0", "features-0", "cost", "configuration",
+            "environment"]  # fmt: skip
 
 
 def anchors(reader) -> list[str]:
@@ -46,18 +47,18 @@ def test_the_same_folder_gives_the_same_file(grid):
 def test_single_run_shows_no_deviation(write_single, make_recipe, check):
     reader = check(report_html([write_single(make_recipe())]))
     assert anchors(reader) == SECTIONS
-    assert "Standard deviation –" in reader.text
+    assert "Accuracy, standard deviation" not in reader.text
     assert "What differs" not in reader.text
 
 
 def test_single_run_with_recipe_does_not_miss_the_grids_other_cells(write_single, make_recipe, check):
     reader = check(report_html([write_single(make_recipe(), with_recipe=True)]))
     assert "not started" not in reader.text
-    assert "Published for variants that are not in this run: resnet, accuracy: 0.985 (Table 2)" in reader.text
+    assert "Published for variants that are not in this run: resnet, accuracy: 98.50 % (Table 2)" in reader.text
 
 
 def test_two_runs_side_by_side(grid, write_grid, make_recipe, check):
-    other = write_grid(make_recipe("colours", title="In colour"), "b2", classes=list("abcde"), channels=3, size=32)
+    other = write_grid(make_recipe("colours", title="In colour"), "b2", classes=list("abcde"), channels=3)
     reader = check(report_html([grid, other]))
     assert "Comparison: Hamiltonian against residual network on MNIST / In colour" in reader.text
     for label in ("hamiltonian-mnist · resnet", "colours · hamiltonian"):
@@ -85,7 +86,7 @@ def test_variant_without_any_folder_still_has_a_column(write_grid, make_recipe, 
 
 def test_unfinished_run_gives_what_there_is(write_single, make_recipe, check):
     reader = check(report_html([write_single(make_recipe(), finished=False)]))
-    assert anchors(reader) == ["summary", "curves", "configuration", "environment"]
+    assert anchors(reader) == ["summary", "training", "configuration", "environment"]
 
 
 def test_run_that_has_only_begun(write_single, make_recipe, check):
@@ -105,10 +106,49 @@ def test_hundred_classes_list_the_confused_pairs(write_grid, make_recipe, check)
     assert len(page) < 3_000_000
 
 
-def test_two_classes_have_no_top5(write_single, make_recipe, check):
-    reader = check(report_html([write_single(make_recipe(), classes=["no", "yes"])]))
-    assert "Top-5" not in reader.text
-    assert "no → yes" in reader.text
+def test_fields_are_beside_their_reference(equation, check):
+    page = report_html([equation])
+    reader = check(page)
+    assert [a for a in anchors(reader) if a.startswith("field")] == ["field-0", "field-1"]
+    solution = page[page.index('<section id="field-0">') : page.index('<section id="field-1">')]
+    assert solution.count("<svg") == 2 * 3
+    assert "Reference" in solution
+    assert "Difference: at most 0.03" in solution
+    velocity = page[page.index('<section id="field-1">') : page.index('<section id="curves">')]
+    assert velocity.count("<svg") == 2
+    assert reader.text.count("The solution decays.") == 1
+
+
+def test_label_maps_show_labels_and_every_prediction(streets, check):
+    page = report_html([streets])
+    check(page)
+    maps = page[page.index('<section id="labels-0">') : page.index('<section id="tables">')]
+    assert maps.count("<img ") == 3 * 4
+    assert maps.count("of pixels right") == 6
+    assert "&lt;b&gt;car&lt;/b&gt;" in maps
+    assert "<b>car" not in maps
+
+
+def test_points_move_without_script_and_stand_still_on_paper(write_single, make_recipe, make_findings, check):
+    import numpy as np
+
+    found = make_findings["points"](np.random.default_rng(0))
+    page = report_html([write_single(make_recipe(), findings=found)])
+    moves = [attrs for tag, attrs in check(page).tags if tag == "animate" and attrs["attributename"] == "cx"]
+    assert len(moves) == 60
+    values = moves[0]["values"].split(";")
+    assert len(values) == 17 + 4
+    assert values[-1] == values[-5]
+    assert all(0 <= float(value) <= 300 for move in moves for value in move["values"].split(";"))
+    assert "prefers-reduced-motion: reduce" in page
+    assert "Decision regions" in page
+    assert 'stroke="var(--c1)"' in page
+
+
+def test_different_tasks_side_by_side(grid, equation, streets, check):
+    reader = check(report_html([grid, equation, streets]))
+    for words in ("Accuracy, median", "Relative L2 error, median", "Predictions", "Solution", "Confusion"):
+        assert words in reader.text
 
 
 def test_names_are_text_and_never_markup(hostile, check):
@@ -135,6 +175,6 @@ def test_grid_in_which_one_variant_has_no_result_yet(write_grid, make_recipe, ch
 
 
 def test_a_folder_that_is_no_run_writes_nothing(tmp_path):
-    with pytest.raises(ConfigError, match="no run folder"):
+    with pytest.raises(ConfigError, match="not a run folder"):
         write_report([tmp_path], tmp_path / "report.html")
     assert list(tmp_path.iterdir()) == []

@@ -7,16 +7,21 @@ import itertools
 
 import numpy as np
 import pytest
-from evolvent.report.confusion import most_confused, total_confusion
-from evolvent.report.mistakes import most_confident
-from evolvent.report.trajectory import chosen_times
 
-from evolvent.experiments.record import read_evaluation, read_result, write_evaluation, write_metrics, write_result
+from evolvent.data.class_names import BDD100K, CAMVID
+from evolvent.experiments.record import read_findings, read_result, write_metrics, write_result
 from evolvent.report import report_html, theme
-from evolvent.report.curves import bundles
-from evolvent.report.numbers import count, decimal, duration, memory, percent, short
+from evolvent.report.curves import curves_section, metric_bundles
+from evolvent.report.fields import _colours
+from evolvent.report.galleries import heaviest
+from evolvent.report.label_maps import class_colours, coloured
+from evolvent.report.matrices import most_confused, total
+from evolvent.report.numbers import NONE, decimal, duration, percent, short, write
 from evolvent.report.pixels import heat, png_uri, shrink, signed_strip, to_rgb
 from evolvent.report.runs import list_series, read_runs
+from evolvent.report.subjects import groups, read_subjects
+from evolvent.report.tables import tables_section
+from evolvent.tasks.findings import Field, Findings, Gallery, Matrix
 
 
 def linear(colour: str) -> np.ndarray:
@@ -97,79 +102,133 @@ def test_heat_is_opaque_for_one_and_clear_for_nothing():
     assert heat(np.array([[1.0, 0.0]]))[..., 3].tolist() == [[255, 0]]
 
 
-def test_confusion_is_summed_over_seeds(grid):
-    series = list_series(read_runs([grid]))[0]
-    single = [read_evaluation(path / "evaluation.npz").confusion for path in sorted(grid.glob("cells/hamiltonian-*"))]
-    np.testing.assert_array_equal(total_confusion(series), sum(single))
+def subjects_of(folder):
+    return read_subjects(list_series(read_runs([folder])))
+
+
+def test_matrices_are_summed_over_seeds(grid):
+    found = groups(subjects_of(grid), "matrices")[0].found[0]
+    single = [read_findings(path).matrices[0].counts for path in sorted(grid.glob("cells/hamiltonian-*"))]
+    np.testing.assert_array_equal(total(found.items), sum(single))
 
 
 def test_a_perfect_network_confuses_nothing():
     assert most_confused(np.diag([4, 5, 6])) == []
 
 
-def test_mistakes_come_surest_first_and_once(grid):
-    series = list_series(read_runs([grid]))[0]
-    doubled = dataclasses.replace(series, records=[series.records[0]] * 2)
-    found = most_confident(doubled)
-    confidences = [mistake.confidence for mistake in found]
+def test_pictures_come_by_weight_and_once(grid):
+    gallery = groups(subjects_of(grid), "galleries")[0].found[0].items[0]
+    found = heaviest([gallery, gallery])
+    weights = [picture.weight for picture in found]
     assert len(found) == 24
-    assert confidences == sorted(confidences, reverse=True)
-    assert len({mistake.image.tobytes() for mistake in found}) == 24
+    assert weights == sorted(weights, reverse=True)
+    assert len({picture.image.tobytes() for picture in found}) == 24
 
 
-def test_perfect_network_of_many_classes(write_single, make_recipe, make_evaluation):
+def test_perfect_network_of_many_classes(write_single, make_recipe):
     names = [str(k) for k in range(21)]
-    folder = write_single(make_recipe(), classes=names)
-    perfect = make_evaluation(np.random.default_rng(0), 21, wrong=1)
-    none = {
-        name: getattr(perfect, name)[:0]
-        for name in ("wrong_images", "wrong_labels", "wrong_predictions", "wrong_confidences")
-    }
-    bare = dataclasses.replace(perfect, confusion=np.eye(21, dtype=int), features=[], feature_norms=[], **none)
-    write_evaluation(folder / "evaluation.npz", bare)
-    page = report_html([folder])
-    assert "No image was misclassified." in page
+    none = Gallery("Mistakes", np.zeros((0, 1, 4, 4), np.uint8), [], np.zeros(0))
+    found = Findings(matrices=[Matrix("Confusion", names, np.eye(21, dtype=int))], galleries=[none])
+    page = report_html([write_single(make_recipe(), findings=found)])
+    assert "No class was taken for another." in page
     assert "<p>None.</p>" in page
-    assert 'id="trajectory"' not in page
 
 
-def test_features_without_norms(write_single, make_recipe, make_evaluation):
-    folder = write_single(make_recipe())
-    found = dataclasses.replace(make_evaluation(np.random.default_rng(0), 10), feature_norms=[])
-    write_evaluation(folder / "evaluation.npz", found)
-    assert 'id="trajectory"' in report_html([folder])
+def test_features_without_norms(write_single, make_recipe, make_findings):
+    features = make_findings["images"](np.random.default_rng(0), ["a", "b"]).features[0]
+    found = Findings(features=[dataclasses.replace(features, norms=[])])
+    assert 'id="features-0"' in report_html([write_single(make_recipe(), findings=found)])
 
 
-def test_curves_skip_what_was_not_measured(grid):
-    found = bundles(list_series(read_runs([grid])), "val_loss")
+@pytest.mark.parametrize("values", [np.full((3, 4), 2.0), np.full((3, 4), np.nan), np.zeros((1, 1))])
+def test_any_field_can_be_drawn(write_single, make_recipe, check, values):
+    found = Findings(
+        fields=[Field("u", values, (0.0, 1.0, 0.0, 1.0), reference=values), Field("v", values, (0, 1, 0, 1))]
+    )
+    check(report_html([write_single(make_recipe(), findings=found)]))
+
+
+def test_the_lowest_row_of_a_field_is_drawn_below():
+    pixels = _colours(np.array([[0.0, 1.0], [np.nan, 0.5]]), 0.0, 1.0, "viridis")
+    assert pixels[1, 0].tolist() == [0, 0, 0, 0]
+    assert pixels[0, 0, :3].sum() < pixels[0, 1, :3].sum()
+
+
+def test_tables_of_one_number_are_joined_with_medians(streets):
+    html = tables_section(subjects_of(streets))
+    found = groups(subjects_of(streets), "tables")[0].found
+    values = [table.rows[0][1] for table in found[0].items]
+    assert percent(float(np.median(values))).replace(" ", "\N{NO-BREAK SPACE}") in html
+    assert html.count("<table>") == 1
+    assert NONE in html
+
+
+def test_wide_tables_have_a_block_for_each_variant(write_grid, make_recipe, make_findings):
+    html = tables_section(subjects_of(write_grid(make_recipe(), find=make_findings["points"])))
+    assert html.count("<table>") == 2
+    for words in ("12,345", "1\N{NO-BREAK SPACE}min 01\N{NO-BREAK SPACE}s", "Of several seeds the first."):
+        assert words in html
+
+
+def test_curves_of_one_series_share_a_plot_and_others_have_their_own(grid, equation):
+    one, several = curves_section(subjects_of(grid)), curves_section(subjects_of(equation))
+    assert one.count("<svg") == 1
+    assert "in figures, medians over seeds" in one
+    assert several.count("<svg") == 2
+    assert "Parts of the objective, resnet" in several
+
+
+def test_many_seeds_are_a_band(write_grid, make_recipe):
+    few = write_grid(make_recipe("few", seeds=list(range(12)), variants={"a": {}}), find=None)
+    many = write_grid(make_recipe("many", seeds=list(range(13)), variants={"a": {}}), find=None)
+    assert "Thin lines are single seeds" in report_html([few])
+    page = report_html([many])
+    assert "10th to the 90th percentile" in page
+    assert 'class="range"' in page
+    assert len(page) < len(report_html([few]))
+
+
+def test_training_curves_skip_what_was_not_measured(grid):
+    found = metric_bundles(list_series(read_runs([grid])), "val_loss")
     assert [bundle.index for bundle in found] == [0, 1]
     assert found[0].median[0].tolist() == [2, 4, 6, 8]
-    assert bundles(list_series(read_runs([grid])), "unheard_of") == []
+    assert metric_bundles(list_series(read_runs([grid])), "unheard_of") == []
 
 
 @pytest.mark.parametrize("losses", [[1.0], [9.0, 1.0, 0.001], [3.0, 1.0, 0.1], [np.nan, np.inf], [0.0, -1.0]])
 def test_any_losses_can_be_drawn(write_single, make_recipe, losses):
-    folder = write_single(make_recipe())
+    folder = write_single(make_recipe(), findings=Findings())
     write_metrics(folder / "metrics.csv", [{"train_loss": loss, "test_accuracy": 0.99} for loss in losses])
     page = report_html([folder])
-    assert ("curve-train_loss-" in page) == np.isfinite(losses).all()
+    assert ("training-train_loss-" in page) == np.isfinite(losses).all()
 
 
-def test_failed_training_is_shown_as_it_is(write_single, make_recipe):
-    folder = write_single(make_recipe())
-    broken = dataclasses.replace(read_result(folder / "result.json"), loss=float("nan"), accuracy=float("nan"))
-    write_result(folder / "result.json", broken)
+def test_failed_training_has_no_figures(write_single, make_recipe):
+    folder = write_single(make_recipe(), findings=Findings())
+    failed = dict.fromkeys(("accuracy", "error", "loss"), float("nan"))
+    write_result(folder, dataclasses.replace(read_result(folder), figures=failed, stopped="the loss is not finite"))
     page = report_html([folder])
-    assert "NaN" in page
+    assert "1 of 1 cells have finished; none has a score." in page
+    assert "seed 0: the loss is not finite" in page
 
 
-def test_times_are_spread_and_keep_both_ends():
-    assert chosen_times(1) == [0]
-    assert chosen_times(5) == [0, 1, 2, 3, 4]
-    spread = chosen_times(101)
-    assert (spread[0], spread[-1], len(spread)) == (0, 100, 10)
+@pytest.mark.parametrize("classes", [CAMVID, BDD100K, tuple("abcdefghijkl")])
+def test_classes_of_a_set_have_colours_of_their_own(classes):
+    assert len(set(class_colours(classes))) == len(classes)
+
+
+def test_labels_are_coloured_by_class_and_empty_elsewhere():
+    picture = coloured(np.array([[0, 1], [2, 255]], np.uint8), ["sky", "road"])
+    assert picture.shape == (2, 2, 4)
+    assert "#" + picture[0, 0, :3].tobytes().hex() == class_colours(["sky", "road"])[0]
+    assert picture[..., 3].tolist() == [[255, 255], [0, 0]]
 
 
 def test_unknown_numbers_are_a_dash():
-    assert {count(None), short(None), memory(None), percent(None), decimal(None), duration(None)} == {"–"}
-    assert (percent(float("nan")), decimal(float("inf")), duration(59.97)) == ("NaN", "NaN", "1 min 00 s")
+    assert {write(None, unit) for unit in ("share", "number", "count", "seconds", "bytes")} == {NONE}
+    assert (short(None), percent(float("nan")), decimal(float("inf")), duration(59.97)) == (
+        NONE,
+        "NaN",
+        "NaN",
+        "1 min 00 s",
+    )

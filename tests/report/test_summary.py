@@ -7,77 +7,117 @@ import sys
 import pytest
 
 from evolvent._core.errors import ConfigError
+from evolvent.experiments import record
 from evolvent.experiments.record import read_record
+from evolvent.report import read_run, report_html, runs, summary_csv, summary_rows
 from evolvent.report.runs import list_series, read_runs
-from evolvent.report.summary import answer, series_row, summary_csv, summary_rows
+from evolvent.report.summary import answer, ranked, series_row
+
+
+def rows_of(folder):
+    return summary_rows(read_run(folder))
 
 
 def test_row_agrees_with_the_standard_library(grid):
-    row = summary_rows(grid)[0]
-    found = [read_record(path).result.accuracy for path in sorted(grid.glob("cells/hamiltonian-*"))]
-    assert row.n == row.accuracy.n == 3
-    assert row.accuracy.median == pytest.approx(statistics.median(found))
-    assert row.accuracy.mean == pytest.approx(statistics.mean(found))
-    assert row.accuracy.std == pytest.approx(statistics.stdev(found))
+    row = rows_of(grid)[0]
+    found = [read_record(path).result.figures["accuracy"] for path in sorted(grid.glob("cells/hamiltonian-*"))]
+    measured = row.figures["accuracy"]
+    assert row.n == len(measured.values) == 3
+    assert row.score.name == "accuracy"
+    assert row.score_statistic is measured
+    assert measured.median == pytest.approx(statistics.median(found))
+    assert measured.mean == pytest.approx(statistics.mean(found))
+    assert measured.std == pytest.approx(statistics.stdev(found))
 
 
 def test_rows_follow_the_recipe_and_not_the_alphabet(write_grid, make_recipe):
     folder = write_grid(make_recipe(variants={"z": {}, "a": {}}))
-    assert [row.variant for row in summary_rows(folder)] == ["z", "a"]
+    assert [row.variant for row in rows_of(folder)] == ["z", "a"]
 
 
-def test_published_percent_and_share_are_the_same_thing(grid):
-    first, second = summary_rows(grid)
+def test_a_published_share_is_read_as_printed_in_percent(write_grid, make_recipe):
+    """An error of 0.75 is three quarters of a percent, however small it is."""
+    figure = {"variant": "hamiltonian", "metric": "error", "value": 0.75, "source": "Table"}
+    folder = write_grid(make_recipe(published=[figure], seeds=[0]))
+    comparison = rows_of(folder)[0].published[0]
+    assert comparison.published == pytest.approx(0.0075)
+    assert comparison.difference == pytest.approx(rows_of(folder)[0].figures["error"].median - 0.0075)
+    assert "0.75\N{NO-BREAK SPACE}%" in report_html([folder])
+
+
+def test_costs_are_compared_with_published_ones(grid):
+    first, second = rows_of(grid)
     assert first.published[0].published == pytest.approx(0.989)
-    assert second.published[0].published == pytest.approx(0.985)
-    assert first.published[0].difference == pytest.approx(first.accuracy.median - 0.989)
+    assert first.published[0].difference == pytest.approx(first.figures["accuracy"].median - 0.989)
     assert second.published[1].difference == 41332 - 42000
 
 
-@pytest.mark.parametrize("metric", ["error", "top5", "loss", "mood"])
-def test_every_metric_finds_its_measured_figure(write_grid, make_recipe, metric):
-    figure = {"variant": "hamiltonian", "metric": metric, "value": 0.5, "source": "Table"}
-    row = summary_rows(write_grid(make_recipe(published=[figure], seeds=[0])))[0]
-    known = {"error": 1 - row.accuracy.median, "top5": row.top5.median, "loss": row.loss.median, "mood": None}
-    assert row.published[0].measured == known[metric]
+def test_a_published_metric_that_was_not_measured_is_listed_alone(write_grid, make_recipe, check):
+    figure = {"variant": "hamiltonian", "metric": "mood", "value": 0.5, "source": "Table"}
+    folder = write_grid(make_recipe(published=[figure], seeds=[0]))
+    comparison = rows_of(folder)[0].published[0]
+    assert (comparison.published, comparison.measured, comparison.difference) == (0.5, None, None)
+    assert "Published mood 0.5 no measured figure Table" in check(report_html([folder])).text
 
 
-def test_csv_leaves_unknown_figures_empty(write_grid, make_recipe):
+def test_csv_has_shown_and_published_figures_and_leaves_unknown_ones_empty(write_grid, make_recipe):
     folder = write_grid(make_recipe(seeds=[0]), unfinished=("resnet-seed0",))
-    first, second = csv.DictReader(io.StringIO(summary_csv(folder)))
-    assert first["n"] == "1"
-    assert first["accuracy_std"] == ""
-    assert first["parameters"] == "41098"
-    assert second["n"] == "0"
-    assert second["accuracy_median"] == second["parameters"] == ""
+    first, second = csv.DictReader(io.StringIO(summary_csv(read_run(folder))))
+    assert list(first) == [
+        "variant", "n", "cells", "accuracy_median", "accuracy_mean", "accuracy_std", "published_accuracy",
+        "loss_median", "loss_mean", "loss_std", "published_loss", "published_parameters", "parameters",
+        "multiply_adds", "activation_bytes", "batch_size", "gradient", "rows_per_second_median", "seconds_median",
+    ]  # fmt: skip
+    assert (first["n"], first["accuracy_std"], first["parameters"]) == ("1", "", "41098")
+    assert float(first["published_accuracy"]) == pytest.approx(0.989)
+    assert (second["n"], second["accuracy_median"], second["parameters"]) == ("0", "", "")
 
 
 def test_answer_names_every_variant(grid):
-    rows = summary_rows(grid)
-    found = answer(rows)
+    found = answer(rows_of(grid))
     assert found.startswith("Test accuracy: hamiltonian 97.")
     assert "(median of 3 seeds), resnet 9" in found
     assert found.endswith("at 41,098 and 41,332 parameters.")
 
 
-def test_answer_of_many_variants_names_best_and_lowest(write_grid, make_recipe):
-    folder = write_grid(make_recipe(variants={f"v{k}": {} for k in range(3)} | {"resnet": {}, "longer": {}}, seeds=[0]))
-    found = answer(summary_rows(folder))
-    assert found.startswith("Of 5 variants the best is ")
-    assert "(one seed)" in found
+def test_the_best_is_found_by_the_direction_of_the_score(write_grid, make_recipe, equation):
+    variants = {f"v{k}": {} for k in range(3)} | {"resnet": {}, "longer": {}}
+    rows = rows_of(write_grid(make_recipe(variants=variants, seeds=[0])))
+    medians = [row.figures["accuracy"].median for row in ranked(rows)]
+    assert medians == sorted(medians, reverse=True)
+    assert answer(rows).startswith(f"Test accuracy of 5 variants: the best is {ranked(rows)[0].label} ")
+    assert "(one seed), the worst " in answer(rows)
+    errors = [row.figures["error_l2"].median for row in ranked(rows_of(equation))]
+    assert errors == sorted(errors)
+    assert answer(rows_of(equation)).startswith("Test relative L2 error: hamiltonian 0.01")
+
+
+def test_two_tasks_have_two_answers(grid, equation):
+    rows = [series_row(series) for series in list_series(read_runs([grid, equation]))]
+    assert "Test accuracy: " in answer(rows)
+    assert "Test relative L2 error: " in answer(rows)
 
 
 def test_unfinished_and_absent_cells_are_named(write_grid, make_recipe):
     folder = write_grid(make_recipe(), unfinished=("resnet-seed1",), absent=("resnet-seed2",))
-    row = summary_rows(folder)[1]
+    row = rows_of(folder)[1]
     assert row.unfinished == ("seed 1: unfinished, 3 of 8 epochs", "seed 2: not started")
     assert (row.n, row.cells) == (1, 3)
-    assert "4 of 6 cells have finished" in answer(summary_rows(folder))
+    assert "4 of 6 cells have finished" in answer(rows_of(folder))
+
+
+@pytest.mark.parametrize(
+    ("training", "said"),
+    [({"steps": 4000}, "unfinished, 135 of 4,000 steps"), ({"budget": "5m"}, "unfinished")],
+)
+def test_progress_is_told_in_the_measure_of_the_length(write_grid, make_recipe, training, said):
+    folder = write_grid(make_recipe(training=training, seeds=[0]), unfinished=("resnet-seed0",))
+    assert rows_of(folder)[1].unfinished == (f"seed 0: {said}",)
 
 
 def test_nothing_finished_gives_an_answer_too(write_single, make_recipe):
     folder = write_single(make_recipe(), finished=False)
-    assert answer(summary_rows(folder)) == "No cell has finished yet (0 of 1)."
+    assert answer(rows_of(folder)) == "No cell has finished yet (0 of 1)."
 
 
 def test_labels_are_as_short_as_they_can_be_and_never_the_same(write_grid, make_recipe):
@@ -96,7 +136,7 @@ def test_labels_are_as_short_as_they_can_be_and_never_the_same(write_grid, make_
     assert labels(two, two) == ["a"]
 
 
-def test_same_names_in_other_places_are_told_apart_by_their_folder(write_grid, make_recipe, tmp_path):
+def test_same_names_in_other_places_are_distinguished_by_their_folder(write_grid, make_recipe, tmp_path):
     folder = write_grid(make_recipe(seeds=[0], variants={"a": {}}))
     copy = tmp_path / "copy" / folder.name
     copy.parent.mkdir()
@@ -106,16 +146,30 @@ def test_same_names_in_other_places_are_told_apart_by_their_folder(write_grid, m
 
 
 def test_a_cell_of_a_grid_knows_the_grids_recipe(grid):
-    run = read_runs([grid / "cells" / "resnet-seed1"])[0]
+    run = read_run(grid / "cells" / "resnet-seed1")
     assert run.recipe is not None
     assert series_row(list_series([run])[0]).cells == 1
+
+
+def test_a_run_is_read_once_for_summary_report_and_terminal(grid, tmp_path, monkeypatch):
+    from evolvent.cli.display import show_summary
+    from evolvent.report import write_report
+
+    read = []
+    monkeypatch.setattr(runs, "read_record", lambda folder: read.append(folder) or record.read_record(folder))
+    run = read_run(grid)
+    assert sorted(read) == sorted(path.parent for path in grid.glob("cells/*/config.yaml"))
+    summary_csv(run)
+    report = write_report([run], tmp_path / "report.html")
+    show_summary(run, report)
+    assert len(read) == 6
 
 
 def test_no_folder_is_an_error_to_act_on(tmp_path):
     with pytest.raises(ConfigError, match="at least one run folder"):
         read_runs([])
-    with pytest.raises(ConfigError, match="no run folder"):
-        summary_rows(tmp_path)
+    with pytest.raises(ConfigError, match="not a run folder"):
+        read_run(tmp_path)
 
 
 def test_tables_do_not_load_matplotlib():

@@ -1,15 +1,12 @@
 """The section of spectra: drawn from what training recorded, absent without a record, robust to what is not finite."""
 
-import json
-
 import pytest
 import torch
-from evolvent.experiments.spectrum_history import SPECTRA, SpectrumHistory, write_spectra
 
-from evolvent._core.plain import plain
 from evolvent.analysis import map_spectra, weight_spectrum
+from evolvent.experiments.spectrum_history import SPECTRA, SpectrumHistory, write_spectra
 from evolvent.networks import create_model
-from evolvent.report.analyses import analysis_path
+from evolvent.report.analyses import analysis_path, write_analysis
 from evolvent.report.runs import list_series, read_runs
 from evolvent.report.weight_spectra import spectra_section
 
@@ -50,10 +47,8 @@ def test_weights_that_are_not_finite_are_drawn_as_nothing(grid, history):
 
 def test_maps_of_the_trained_network_are_listed(grid):
     model = create_model("nonlocal_hamiltonian", channels=(4,), blocks=1, image_size=8)
-    found = plain({"maps": map_spectra(model, torch.zeros(1, 3, 8, 8))}, digits=6)
     path = analysis_path(min((grid / "cells").iterdir()), "spectra")
-    path.parent.mkdir()
-    path.write_text(json.dumps(found))
+    write_analysis(path, "spectra", map_spectra(model, torch.zeros(1, 3, 8, 8)))
     html = spectra_section(list_series(read_runs([grid])))
     assert "4 maps of the trained network" in html
     assert "8×8" in html

@@ -11,7 +11,7 @@ from evolvent.cli import analyze, data, listing, look, run
 
 app = typer.Typer(
     name="evolvent",
-    help="Deep networks as evolution equations: train, compare and look at them.",
+    help="Deep networks as evolution equations: train, compare and inspect them.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -35,5 +35,5 @@ def main() -> None:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(2)
     except KeyboardInterrupt:
-        print("interrupted; what was finished is kept, and `evolvent run ... --resume` goes on.", file=sys.stderr)
+        print("interrupted; finished work is kept, and `evolvent run ... --resume` continues.", file=sys.stderr)
         sys.exit(130)

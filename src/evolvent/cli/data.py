@@ -18,6 +18,7 @@ def list_sets(data: Folder = None) -> None:
     from evolvent.cli.display import show_table
     from evolvent.data import describe, list_datasets, locate
     from evolvent.errors import DataError
+    from evolvent.report.numbers import count
 
     rows = []
     for name in list_datasets():
@@ -27,31 +28,32 @@ def list_sets(data: Folder = None) -> None:
         except DataError:
             place = f"not here: evolvent data fetch {name}" if entry.downloadable else f"not here: {entry.advice}"
         size = "x".join(map(str, entry.shape))
-        rows.append([name, entry.title, size, f"{entry.train_count:,} / {entry.test_count:,}", place])
+        rows.append([name, entry.title, size, f"{count(entry.train_count)} / {count(entry.test_count)}", place])
     show_table(["name", "what it is", "image", "train / test", "where"], rows)
 
 
 @app.command("check")
 def check_set(name: Annotated[str, typer.Argument(help="Name of a data set.")], data: Folder = None) -> None:
-    """Read a data set whole and compare its files with the published checksums."""
+    """Read a complete data set and compare its files with the published checksums."""
     from evolvent.cli.display import show_table, working
     from evolvent.data import check
     from evolvent.errors import DataError
+    from evolvent.report.numbers import count
 
     with working(f"reading {name}"):
         found = check(name, data)
     published = {True: "as published", False: "differs from the published", None: "none published"}
-    rows = [[f.path.name, f"{f.size:,}", f.sha256, f.fault or published[f.published]] for f in found.files]
+    rows = [[f.path.name, count(f.size), f.sha256, f.fault or published[f.published]] for f in found.files]
     show_table(["file", "bytes", "sha256", "checksum"], rows, title=f"{found.name}: {found.source}")
     for title, part in (("train", found.train), ("validation", found.val), ("test", found.test)):
         if part is not None:
             mean, std = (", ".join(f"{v:.4f}" for v in values) for values in (part.mean, part.std))
-            rows = [[label, f"{number:,}"] for label, number in part.per_class[:20]]
-            head = f"{title}: {part.count:,} images, mean {mean}, deviation {std}"
+            rows = [[label, count(number)] for label, number in part.per_class[:20]]
+            head = f"{title}: {count(part.count)} images, mean {mean}, deviation {std}"
             show_table(["class", part.counted], rows, title=head)
     if not found.ok:
         raise DataError(found.fault)
-    print(f"{name} is whole.")
+    print(f"{name} is complete.")
 
 
 @app.command("fetch")
@@ -59,7 +61,7 @@ def fetch_set(
     name: Annotated[str, typer.Argument(help="Name of a data set.")],
     out: Annotated[Path | None, typer.Option(help="Folder to put it in; else the user's cache.")] = None,
 ) -> None:
-    """Download a data set from its own home, with its checksum checked."""
+    """Download a data set from its original site and check its checksum."""
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
     from evolvent.cli.display import console

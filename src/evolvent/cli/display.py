@@ -1,4 +1,4 @@
-"""What the terminal shows: tables, and one progress line per training."""
+"""What the terminal shows: tables, and a line for each training."""
 
 from __future__ import annotations
 
@@ -11,119 +11,166 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn
 from rich.table import Table
 
-from evolvent.experiments.observer import Observer
-from evolvent.experiments.observer import Progress as Standing
+from evolvent.experiments.observer import Observer, TrainingProgress
 from evolvent.experiments.recipe import Cell, Recipe
 from evolvent.experiments.record import Cost, Result
-from evolvent.report.numbers import count, duration, memory, percent, short
-from evolvent.report.summary import SummaryRow, summary_rows
+from evolvent.report.numbers import NONE, count, duration, memory, short, write
+from evolvent.report.runs import Run
+from evolvent.report.summary import SummaryRow, shown_figures, summary_rows
+from evolvent.tasks.findings import Figure
 
 console = Console(highlight=False)
 if not console.is_terminal:
     console.width = 130  # a log file has no width of its own
 
+_ROWS = 60  # variants in the summary at most
+
 
 def show_table(columns: Sequence[str], rows: Sequence[Sequence[str]], title: str | None = None) -> None:
     """Print a table; columns of numbers are aligned at the right."""
-    table = Table(*columns, title=title, title_justify="left", header_style="bold")
+    table = Table(*map(escape, columns), title=None if title is None else escape(title), title_justify="left",
+                  header_style="bold")  # fmt: skip
     for position, column in enumerate(table.columns):
-        if rows and all(row[position][:1].isdigit() or row[position] == "–" for row in rows):
+        if rows and all(row[position][:1].isdigit() or row[position][:1] in (NONE, "−") for row in rows):
             column.justify = "right"
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*map(escape, row))
     console.print(table)
+
+
+def show_line(text: str) -> None:
+    """Print a line that is not wrapped."""
+    console.print(escape(text), soft_wrap=True)
 
 
 @contextmanager
 def working(what: str) -> Iterator[None]:
-    """A moving sign while something takes its time."""
-    with console.status(what):
+    """A spinner while something takes its time."""
+    with console.status(escape(what)):
         yield
 
 
 class TerminalObserver(Observer):
-    """A table of costs first, then one line per training: a bar on a terminal, a line per epoch in a log."""
+    """A line for each network, then one for each training: a bar on a terminal, a line per epoch in a log."""
 
     def __init__(self, recipe: Recipe) -> None:
         self.recipe = recipe
-        self._bars = Progress(
-            SpinnerColumn(finished_text="✓"),
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=24),
-            TextColumn("{task.fields[standing]}"),
-            console=console,
-        )
-        self._bar: TaskID | None = None
+        self._progress: Progress | None = None
+        self._bars: dict[str, TaskID] = {}  # of the trainings that run
 
-    def grid_starts(self, cells: list[Cell], costs: dict[str, Cost], source: str) -> None:
-        console.print(f"[bold]{self.recipe.title}[/bold]\ndata: {source}")
-        columns = ["network", "parameters", "multiply-adds", "activations", "batch", "gradient", "device"]
-        show_table(columns, [_cost_row(variant, cost) for variant, cost in costs.items()])
+    def grid_starts(self, cells: list[Cell], origin: str) -> None:
+        console.print(f"[bold]{escape(self.recipe.title)}[/bold]", soft_wrap=True)
+        show_line(f"data: {origin}")
+        variants = len({cell.variant for cell in cells})
+        show_line(f"{count(len(cells))} training{'s' if len(cells) > 1 else ''} of {count(variants)} variant"
+                  f"{'s' if variants > 1 else ''}")  # fmt: skip
 
-    def network_advised(self, variant: str, advice: str) -> None:
-        console.print(f"[yellow]warning:[/yellow] {escape(f'{variant}: {advice}')}", soft_wrap=True)
+    def network_measured(self, cell: Cell, cost: Cost, advice: str) -> None:
+        show_line(f"{cell.variant}: {_cost_line(cost)}")
+        if advice:
+            console.print(f"[yellow]warning:[/yellow] {escape(f'{cell.variant}: {advice}')}", soft_wrap=True)
 
     def cell_skipped(self, cell: Cell, folder: Path, result: Result) -> None:
-        console.print(f"✓ {cell.label}: finished before, {_score(result)}")
+        show_line(f"✓ {cell.label}: finished before, {_test_figures(result)}")
 
     def cell_starts(self, cell: Cell, folder: Path, resumed: bool) -> None:
         if resumed:
-            console.print(f"{cell.label}: going on from the last checkpoint")
+            show_line(f"{cell.label}: resumes from the last checkpoint")
         if console.is_terminal:
-            self._bars.start()
-            self._bar = self._bars.add_task(cell.label, standing="starting")
+            if self._progress is None:
+                self._progress = _new_bars()
+                self._progress.start()
+            self._bars[cell.label] = self._progress.add_task(escape(cell.label), standing="starting", total=1.0)
 
-    def cell_progresses(self, cell: Cell, progress: Standing) -> None:
-        text = (
-            f"epoch {progress.epoch}/{progress.epochs}  loss {progress.loss:.3f}  acc {percent(progress.accuracy)}  "
-            f"{progress.images_per_second:,.0f} img/s  {duration(progress.seconds_left)} left"
-        )
-        if self._bar is not None:
-            self._bars.update(self._bar, completed=progress.step, total=progress.steps, standing=text)
+    def cell_progresses(self, cell: Cell, progress: TrainingProgress) -> None:
+        text = progress_line(progress, cell.kind.figures)
+        if self._progress and cell.label in self._bars:
+            self._progress.update(self._bars[cell.label], completed=progress.share_done, standing=text)
         elif progress.epoch_ends:
-            console.print(f"{cell.label}: {text}", soft_wrap=True)
+            show_line(f"{cell.label}: {text}")
 
     def cell_ends(self, cell: Cell, folder: Path, result: Result) -> None:
-        speed = f"{duration(result.seconds)}  {result.images_per_second:,.0f} img/s"
-        text = f"{_score(result)}  {speed}"
-        if self._bar is not None:
-            self._bars.update(self._bar, completed=result.steps, total=result.steps, standing=text)
-            self._bars.stop()
-            self._bar = None
-        else:
-            console.print(f"✓ {cell.label}: {text}", soft_wrap=True)
+        speed = "" if result.rows_per_second is None else f"  {_rate(result.rows_per_second)} {result.rows}/s"
+        why = f"  ({result.stopped})" if result.stopped else ""
+        self._finish(cell, f"✓ {cell.label}: {_test_figures(result)}  {duration(result.seconds)}{speed}{why}")
+
+    def cell_fails(self, cell: Cell, folder: Path, reason: str) -> None:
+        self._finish(cell, f"✗ {cell.label}: {reason}")
+
+    def _finish(self, cell: Cell, text: str) -> None:
+        """Replace a training's bar by a line; bars end with the last running training."""
+        bar = self._bars.pop(cell.label, None)
+        if self._progress and bar is not None:
+            self._progress.remove_task(bar)
+            if not self._bars:
+                self._progress.stop()
+                self._progress = None
+        show_line(text)
 
 
-def _score(result: Result) -> str:
-    if result.miou is None:
-        return f"test accuracy {percent(result.accuracy, 2)}"
-    return f"test mIoU {percent(result.miou, 2)}, {percent(result.accuracy, 2)} of pixels"
+def _new_bars() -> Progress:
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(bar_width=24))
+    return Progress(*columns, TextColumn("{task.fields[standing]}"), console=console)
 
 
-def _cost_row(variant: str, cost: Cost) -> list[str]:
-    sizes = [count(cost.parameters), short(cost.multiply_adds), memory(cost.activation_bytes)]
-    return [variant, *sizes, str(cost.batch_size), cost.gradient, cost.device]
+def progress_line(progress: TrainingProgress, kinds: Sequence[Figure]) -> str:
+    """Where a training stands: epoch, figures in their units, speed, and time left."""
+    of = f"/{progress.epochs}" if progress.epochs else ""
+    parts = [f"epoch {progress.epoch}{of}"]
+    if not progress.epochs and progress.steps:
+        parts = [f"step {count(progress.step)}/{count(progress.steps)}"]
+    known = {kind.name: kind for kind in kinds}
+    for name, value in progress.figures.items():
+        kind = known.get(name, Figure(name, name))
+        if kind.shown:
+            parts.append(f"{kind.title} {write(value, kind.unit)}")
+    parts.append(f"{_rate(progress.rows_per_second)} {progress.rows}/s")
+    if progress.seconds_left is not None:
+        parts.append(f"{duration(progress.seconds_left)} left")
+    return "  ".join(parts)
 
 
-def show_summary(folder: Path, report: Path) -> None:
-    """The grid's table, and where the report lies."""
-    found = [row for row in summary_rows(folder) if row.score and row.accuracy and row.cost and row.seconds]
-    of_pixels = any(row.miou for row in found)
-    columns = ["network", f"{'mIoU' if of_pixels else 'accuracy'} (median)", "mean", "std"]
-    columns += ["pixel accuracy (median)"] if of_pixels else []
-    rows = [[row.variant, *_shares(row, of_pixels), str(row.n), *_size(row)] for row in found]
-    show_table([*columns, "seeds", "parameters", "time each"], rows)
-    console.print(f"report: {report}", soft_wrap=True)
+def _rate(rows_per_second: float) -> str:
+    return count(rows_per_second) if rows_per_second >= 10 else write(rows_per_second, digits=2)
 
 
-def _shares(row: SummaryRow, of_pixels: bool) -> list[str]:
-    assert row.score
-    assert row.accuracy
-    shares = [percent(value, 2) for value in (row.score.median, row.score.mean, row.score.std)]
-    return shares + ([percent(row.accuracy.median, 2)] if of_pixels else [])
+def _test_figures(result: Result) -> str:
+    """The score on the test data, and what else is shown."""
+    shown = [kind for kind in result.kinds if kind.shown or kind is result.score]
+    return "test " + ", ".join(f"{kind.title} {write(result.figures.get(kind.name), kind.unit)}" for kind in shown)
 
 
-def _size(row: SummaryRow) -> list[str]:
-    assert row.cost
-    assert row.seconds
-    return [count(row.cost.parameters), duration(row.seconds.median)]
+def _cost_line(cost: Cost) -> str:
+    parts = [f"{count(cost.parameters)} parameters"]
+    if cost.multiply_adds is not None:
+        parts.append(f"{short(cost.multiply_adds)} multiply-adds")
+    if cost.activation_bytes is not None:
+        parts.append(f"{memory(cost.activation_bytes)} of activations")
+    return ", ".join([*parts, f"batch {count(cost.batch_size)}", cost.gradient, cost.device])
+
+
+def show_summary(run: Run, report: Path) -> None:
+    """A grid's table, and where the report lies."""
+    rows = [row for row in summary_rows(run) if row.n]
+    figures = shown_figures(rows)
+    columns = [
+        "network",
+        *(f"{figure.title} (median)" for figure in figures[:1]),
+        *(["mean", "std"] if figures else []),
+    ]
+    columns += [f"{figure.title} (median)" for figure in figures[1:]]
+    show_table([*columns, "seeds", "parameters", "time each"], [_summary_row(row, figures) for row in rows[:_ROWS]])
+    if len(rows) > _ROWS:
+        show_line(f"the first {_ROWS} of {count(len(rows))} variants; summary.csv has all of them")
+    show_line(f"report: {report}")
+
+
+def _summary_row(row: SummaryRow, figures: Sequence[Figure]) -> list[str]:
+    cells = [row.variant]
+    for place, figure in enumerate(figures):
+        found = row.figures.get(figure.name)
+        parts = ("median", "mean", "std") if place == 0 else ("median",)
+        digits = 2 if figure.unit == "share" else None
+        cells += [write(getattr(found, part, None), figure.unit, digits) for part in parts]
+    parameters = row.cost.parameters if row.cost else None
+    return [*cells, count(row.n), count(parameters), duration(row.seconds.median if row.seconds else None)]

@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from evolvent.experiments.recipe import Recipe, StudyRecipe
 
 
 def recipes() -> None:
     """List the recipes: one for each table, figure or study."""
     from evolvent.cli.display import show_table
     from evolvent.experiments.catalogue import load_recipe, recipe_names
+    from evolvent.report.numbers import NONE
 
     found = [load_recipe(name) for name in recipe_names()]
-    rows = [[r.name, r.title, *r.scope, f"{r.minutes:g} min" if r.minutes else "–"] for r in found]
-    show_table(["recipe", "what it shows", "data", "trainings", "on two cores"], rows)
+    rows = [[r.name, r.title, _task(r), *r.scope, f"{r.minutes:g} min" if r.minutes else NONE] for r in found]
+    show_table(["recipe", "what it shows", "task", "data", "trainings", "on two cores"], rows)
+
+
+def _task(recipe: Recipe | StudyRecipe) -> str:
+    """The tasks of a recipe's cells; a study is none."""
+    from evolvent.experiments.recipe import Recipe
+
+    if not isinstance(recipe, Recipe):
+        return "study"
+    return ", ".join(dict.fromkeys(cell.task.name for cell in recipe.cells()))
 
 
 def models(pattern: Annotated[str, typer.Argument(help="Shell pattern, e.g. 'resnet*'.")] = "*") -> None:
@@ -23,13 +36,14 @@ def models(pattern: Annotated[str, typer.Argument(help="Shell pattern, e.g. 'res
     from evolvent.analysis import count_parameters
     from evolvent.cli.display import show_table
     from evolvent.networks import create_model, list_models, model_entry
+    from evolvent.report.numbers import count
 
     names = list_models(pattern)
     if not names:
         raise UnknownNameError("network", pattern, list_models(), "`evolvent models` lists all of them.")
     entries = [model_entry(name) for name in names]
     rows = [
-        [e.name, f"{count_parameters(create_model(e.name)):,}", e.summary, ", ".join(e.papers), e.recipe]
+        [e.name, count(count_parameters(create_model(e.name))), e.summary, ", ".join(e.papers), e.recipe]
         for e in entries
     ]
     show_table(["network", "parameters", "what it is", "papers", "recipe"], rows)

@@ -12,23 +12,25 @@ def evaluate(
     run: Annotated[Path, typer.Argument(help="A run folder, or a grid's.")],
     data: Annotated[Path | None, typer.Option(help="Folder with data sets; else EVOLVENT_DATA.")] = None,
 ) -> None:
-    """Test the saved models of a run anew."""
+    """Test the saved models of a run again."""
     from evolvent.cli.display import show_table, working
     from evolvent.experiments.engine import evaluate_run
     from evolvent.experiments.record import cell_folders
+    from evolvent.report.numbers import write
+    from evolvent.report.tables import plain_rows
 
     for folder in cell_folders(run):
         with working(f"testing {folder}"):
-            cell, classes, figures = evaluate_run(folder, data)
-        rows = [["accuracy", f"{figures['accuracy']:.2%}"], ["loss", f"{figures['loss']:.4f}"]]
-        rows += [["top-5", f"{figures['top5']:.2%}"]] if figures["top5"] is not None else []
-        rows += [["mIoU", f"{figures['miou']:.2%}"]] if "miou" in figures else []
-        rows += [[f"class {name}", f"{share:.2%}"] for name, share in zip(classes, figures["per_class"], strict=True)]
-        rows += [
-            [f"IoU {name}", "–" if share is None else f"{share:.2%}"]
-            for name, share in zip(classes, figures.get("iou") or [], strict=False)
-        ]
-        show_table([cell.label, f"on {cell.data.name}"], rows)
+            cell, kinds, findings = evaluate_run(folder, data)
+        named = {kind.name: kind for kind in kinds}
+        rows = []
+        for name, value in findings.figures.items():
+            kind = named.get(name)
+            digits = 2 if kind and kind.unit == "share" else None
+            rows.append([kind.title if kind else name, write(value, kind.unit if kind else "number", digits)])
+        show_table([cell.label, "test"], rows)
+        for table in findings.tables:
+            show_table(table.columns, plain_rows(table), title=f"{cell.label}: {table.title}")
 
 
 def report(
@@ -38,10 +40,10 @@ def report(
     ] = None,
 ) -> None:
     """Write one HTML file with the pictures and tables of one or more runs."""
-    from evolvent.cli.display import working
+    from evolvent.cli.display import show_line, working
     from evolvent.report import write_report
 
     target = out or (runs[0] / "report.html" if len(runs) == 1 else Path("report.html"))
     with working("drawing the report"):
         written = write_report(runs, target)
-    print(f"report: {written}")
+    show_line(f"report: {written}")

@@ -20,15 +20,17 @@ def run(
     settings: Settings = None,
     data: Annotated[Path | None, typer.Option(help="Folder with data sets; else EVOLVENT_DATA.")] = None,
     out: Annotated[Path | None, typer.Option(help="Run folder; else runs/<recipe>/<id>.")] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with a run, skipping what is finished.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue a run, skipping what is finished.")] = False,
+    workers: Annotated[int, typer.Option(min=1, help="Trainings side by side on this machine.")] = 1,
+    ray: Annotated[str | None, typer.Option(metavar="ADDRESS", help="Run trainings as tasks of a Ray cluster.")] = None,
     devices: Annotated[int, typer.Option(min=1, help="GPUs, or CPU processes, on each node.")] = 1,
     nodes: Annotated[int, typer.Option(min=1, help="Nodes that share each training.")] = 1,
     seed: Annotated[int | None, typer.Option(min=0, help="Run with this seed alone.")] = None,
 ) -> None:
-    """Train what a recipe describes, or make the study it names, and write a report."""
+    """Train what a recipe describes, or run the study it names, and write a report."""
     from evolvent._core.errors import ConfigError
     from evolvent._core.files import write_text
-    from evolvent.cli.display import TerminalObserver, show_summary
+    from evolvent.cli.display import TerminalObserver, show_summary, working
     from evolvent.experiments.catalogue import load_recipe
     from evolvent.experiments.engine import Resources
     from evolvent.experiments.freed_memory import keep_freed_memory
@@ -36,31 +38,34 @@ def run(
     from evolvent.experiments.lock import is_main_process
     from evolvent.experiments.observer import Observer
     from evolvent.experiments.recipe import StudyRecipe
-    from evolvent.report import summary_csv, write_report
+    from evolvent.report import read_run, summary_csv, write_report
 
     chosen = load_recipe(recipe, settings or (), seed)
     keep_freed_memory()
     if isinstance(chosen, StudyRecipe):
-        if data is not None or devices * nodes > 1:
+        if data is not None or ray is not None or devices * nodes * workers > 1:
             raise ConfigError(
-                f"{chosen.name} is a study: it makes its own data in one process. Leave out --data, --devices, --nodes."
+                f"{chosen.name} is a study: it makes its own data in one process. "
+                "Leave out --data, --workers, --ray, --devices and --nodes."
             )
         _run_study(chosen, out, resume)
         return
     folder = run_folder(chosen, out)
     observer = TerminalObserver(chosen) if is_main_process() else Observer()
-    resources = Resources(devices, nodes)
-    run_grid(chosen, folder, resume=resume, data_folder=data, resources=resources, observer=observer)
+    run_grid(chosen, folder, resume=resume, data_folder=data, resources=Resources(devices, nodes), observer=observer,
+             workers=workers, ray=ray)  # fmt: skip
     if is_main_process():
-        write_text(folder / "summary.csv", summary_csv(folder))
-        report = write_report([folder], folder / "report.html")
-        show_summary(folder, report)
+        with working("drawing the report"):
+            found = read_run(folder)
+            write_text(folder / "summary.csv", summary_csv(found))
+            report = write_report([found], folder / "report.html")
+        show_summary(found, report)
 
 
 def _run_study(recipe: StudyRecipe, out: Path | None, resume: bool) -> None:
     from rich.markup import escape
 
-    from evolvent.cli.display import console
+    from evolvent.cli.display import console, show_line
     from evolvent.experiments.studies.run_folder import is_finished, run_study
     from evolvent.report import write_report
 
@@ -68,19 +73,19 @@ def _run_study(recipe: StudyRecipe, out: Path | None, resume: bool) -> None:
     console.print(f"[bold]{escape(recipe.title)}[/bold]", soft_wrap=True)
     before = is_finished(folder, recipe.seeds)
     with console.status("starting") as line:
-        shown = [0.0]
+        next_shown = [0.0]
 
         def tell(share: float, text: str) -> None:
             """One moving line on a terminal; a line at every tenth in a log."""
             line.update(f"{share:4.0%}  {escape(text)}")
-            if not console.is_terminal and share >= shown[0]:
-                console.print(f"{share:4.0%}  {escape(text)}", soft_wrap=True)
-                shown[0] = share + 0.1
+            if not console.is_terminal and share >= next_shown[0]:
+                show_line(f"{share:4.0%}  {text}")
+                next_shown[0] = share + 0.1
 
         found = run_study(recipe, folder, resume=resume, tell=tell)
         report = write_report([folder], folder / "report.html")
     if before:
-        console.print(f"✓ {recipe.name}: finished before")
+        show_line(f"✓ {recipe.name}: finished before")
     for entry in found:
-        console.print(escape(entry.findings.answer), soft_wrap=True)
-    console.print(f"report: {report}", soft_wrap=True)
+        show_line(entry.findings.answer)
+    show_line(f"report: {report}")

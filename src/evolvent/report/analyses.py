@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from evolvent._core.files import write_json
+from evolvent._core.plain import plain
 from evolvent.report.numbers import NONE, count, decimal, memory, milliseconds, percent, short
 from evolvent.report.runs import Series
 
@@ -126,7 +127,7 @@ def measure(what: str, model: nn.Module, inputs: Tensor) -> Any:
 def write_analysis(path: Path, what: str, found: Any) -> None:
     """Write what :func:`measure` found as JSON."""
     name = ANALYSES[what].stored_as
-    write_json(path, {name: found} if name else found, indent=None)
+    write_json(path, plain({name: found} if name else found, digits=6), indent=None)
 
 
 def warnings(what: str, found: Any) -> list[str]:

@@ -9,14 +9,14 @@ import numpy as np
 
 from evolvent.report.bounds import evenly
 from evolvent.report.markup import figure, section, text
-from evolvent.report.subjects import Subject, folded, groups, left_out
+from evolvent.report.subjects import Subject, folded, groups, left_out, pictured
 from evolvent.report.theme import series_colour
 from evolvent.tasks.findings import Animation
 
 SIDE, MARGIN = 300, 10
 SECONDS, REST = 7, 4  # length of a round, and the number of frames for which the last one stands
 STILLS, MOST = 5, 17  # frames shown still, and moving
-_POINTS, _SHOWN = 240, 4  # points of an animation, and subjects, at most
+_POINTS, _ALL = 240, 480  # points of an animation, and of all of one title, at most
 _CELLS = 80  # decision regions have at most so many rows and columns
 
 
@@ -24,14 +24,15 @@ def animations_sections(subjects: Sequence[Subject]) -> str:
     """A section for each title, with the first seed of each subject."""
     html = ""
     for k, group in enumerate(groups(subjects, "animations")):
-        blocks = [folded(found, group, _animation(found.items[0])) for found in group.found[:_SHOWN]]
-        html += section(f"animation-{k}", group.title, "".join(blocks), left_out(group, _SHOWN).strip())
+        limit = min(_POINTS, _ALL // len(pictured(group)))
+        blocks = [folded(found, group, _animation(found.items[0], limit)) for found in pictured(group)]
+        html += section(f"animation-{k}", group.title, "".join(blocks), left_out(group).strip())
     return html
 
 
-def _animation(animation: Animation) -> str:
+def _animation(animation: Animation, limit: int) -> str:
     """The decision regions, the moving points and a strip of still frames."""
-    kept = evenly(animation.frames.shape[1], _POINTS)
+    kept = evenly(animation.frames.shape[1], limit)
     frames, labels = np.nan_to_num(animation.frames.astype(np.float64))[:, kept], animation.labels[kept]
     places = _places(frames)
     description = f"{animation.title}: {len(kept)} points, coloured by class"
@@ -91,7 +92,7 @@ def _stills(places: np.ndarray, labels: np.ndarray, description: str) -> str:
 def _decisions(animation: Animation, points: np.ndarray, labels: np.ndarray) -> str:
     """The class of every point of the plane, and the first frame's points above."""
     left, right, bottom, top = animation.extent or _extent(points)
-    centre, size = np.array([(left + right) / 2, (bottom + top) / 2]), max(right - left, top - bottom)
+    centre, size = np.array([(left + right) / 2, (bottom + top) / 2]), max(right - left, top - bottom) or 1.0
     (x0, y1), (x1, y0) = _scaled(np.array([[left, bottom], [right, top]]), centre, size).tolist()
     placed = zip(_scaled(points, centre, size), labels.tolist(), strict=True)
     dots = "".join(f"{_circle(place, label, 2.6)}</circle>" for place, label in placed)

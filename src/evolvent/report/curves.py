@@ -12,11 +12,10 @@ from evolvent.experiments.record import Record
 from evolvent.report.lines import MANY_SEEDS, Bundle, Frame, Line, drawable, line_panel, values_table
 from evolvent.report.markup import legend, section, text
 from evolvent.report.runs import Series
-from evolvent.report.subjects import Found, Group, Subject, groups, left_out, seeds_read
+from evolvent.report.subjects import Found, Group, Subject, groups, left_out, pictured, seeds_read
 from evolvent.tasks.findings import Curve, Figure
 
 _PARTS = {"train": "Training", "val": "Validation", "test": "Test"}
-_PLOTS = 12  # of one curve with several series at most
 _SERIES = 24  # lines of such a plot at most
 _LOGARITHMIC = 20  # largest over smallest value from which an axis is logarithmic
 
@@ -105,14 +104,14 @@ def _together(all_groups: Sequence[Group]) -> str:
 def _apart(group: Group, name: str) -> str:
     """One plot for each subject; the colours are those of the series in it."""
     panels = ""
-    for k, found in enumerate(group.found[:_PLOTS]):
+    for k, found in enumerate(pictured(group)):
         frame = _frame(group)
         if len(group.found) > 1:
             frame = replace(frame, title=f"{group.title}, {found.label}")
         names = list(dict.fromkeys(line for curve in found.items for line in curve.series))[:_SERIES]
         bundles = [_bundle(line, index, found, line, frame) for index, line in enumerate(names)]
         panels += line_panel(bundles, frame, f"{name}-{k}", legend(bundles))
-    note = left_out(group, _PLOTS)
+    note = left_out(group)
     return f'<div class="panels plots">{panels}</div>' + (f"<p><small>{text(note.strip())}</small></p>" if note else "")
 
 

@@ -10,27 +10,24 @@ from evolvent.report.axes import few_ticks, new_plot
 from evolvent.report.bounds import evenly
 from evolvent.report.markup import figure, image, scroll, section
 from evolvent.report.pixels import png_uri, signed_strip, to_rgb
-from evolvent.report.subjects import Found, Subject, folded, groups, left_out
+from evolvent.report.subjects import Found, Subject, folded, groups, left_out, pictured
 from evolvent.report.theme import FAINT, INK, series_sentinel, themed_svg
 from evolvent.tasks.findings import Features
 
 TIMES, CHANNELS = 10, 6  # shown at most
 _STRIPS = 6  # evolutions shown at most
-_SHOWN = 6  # subjects at most
 
 
 def features_sections(subjects: Sequence[Subject]) -> str:
     """A section for each title, with the first seed of each subject."""
     html = ""
     for k, group in enumerate(groups(subjects, "features")):
-        blocks = [
-            folded(found, group, _block(found, f"features-{k}-{n}")) for n, found in enumerate(group.found[:_SHOWN])
-        ]
+        blocks = [folded(found, group, _block(found, f"features-{k}-{n}")) for n, found in enumerate(pictured(group))]
         lead = (
             "Each evolution is a strip: rows are channels, columns are states in time. Orange is positive, blue "
             "negative; the strength is relative to the channel's largest value over all times."
         )
-        html += section(f"features-{k}", group.title, "".join(blocks), lead + left_out(group, _SHOWN))
+        html += section(f"features-{k}", group.title, "".join(blocks), lead + left_out(group))
     return html
 
 

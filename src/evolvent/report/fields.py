@@ -11,7 +11,7 @@ from evolvent.report.axes import few_ticks, styled
 from evolvent.report.markup import figure, section
 from evolvent.report.numbers import decimal
 from evolvent.report.pixels import shrink
-from evolvent.report.subjects import PICTURED, Found, Group, Subject, folded, groups, left_out
+from evolvent.report.subjects import Found, Group, Subject, folded, groups, left_out, pictured
 from evolvent.report.theme import FAINT, themed_svg
 from evolvent.tasks.findings import Field
 
@@ -27,7 +27,7 @@ def fields_sections(subjects: Sequence[Subject]) -> str:
     """A section for each title, with the first seed of each subject."""
     html = ""
     for k, group in enumerate(groups(subjects, "fields")):
-        shown = [(found, f"field-{k}-{n}") for n, found in enumerate(group.found[:PICTURED])]
+        shown = [(found, f"field-{k}-{n}") for n, found in enumerate(pictured(group))]
         if all(found.items[0].reference is None for found, _ in shown):
             body = f'<div class="panels">{"".join(_alone(found, group, name) for found, name in shown)}</div>'
         else:

@@ -9,10 +9,10 @@ import numpy as np
 
 from evolvent.report.markup import figure, image, section
 from evolvent.report.pixels import png_uri, to_rgb
-from evolvent.report.subjects import PICTURED, Subject, folded, groups, left_out
+from evolvent.report.subjects import Subject, folded, groups, left_out, pictured
 from evolvent.tasks.findings import Gallery
 
-_EACH, _ALL, _LEAST = 24, 72, 4  # pictures of a subject, of a gallery, and of a subject if there are many
+_EACH, _ALL, _LEAST = 24, 48, 6  # pictures of a subject, of a gallery, and of a subject if there are many
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ def galleries_sections(subjects: Sequence[Subject]) -> str:
     """A section for each title, with a grid of pictures per subject."""
     html = ""
     for k, group in enumerate(groups(subjects, "galleries")):
-        shown = group.found[:PICTURED]
+        shown = pictured(group)
         limit = min(_EACH, max(_LEAST, _ALL // len(shown)))
         blocks = [folded(found, group, _grid(heaviest(found.items, limit))) for found in shown]
         lead = next((gallery.lead for found in shown for gallery in found.items if gallery.lead), "")

@@ -9,11 +9,11 @@ import numpy as np
 from evolvent.report.markup import figure, image, key, scroll, section, text
 from evolvent.report.numbers import percent
 from evolvent.report.pixels import png_uri, to_rgb
-from evolvent.report.subjects import PICTURED, Found, Group, Subject, groups, left_out
+from evolvent.report.subjects import Found, Group, Subject, groups, left_out, pictured
 from evolvent.tasks.findings import LabelMaps
 
 _LIMIT = 320  # pixels along the longer side of a picture at most
-_IMAGES, _LEAST = 40, 2  # maps of a section, and images of a sheet if it has many columns
+_IMAGES, _LEAST = 32, 3  # maps of a section, and images of a sheet if it has many columns
 
 # What street scenes hold, in the colours things have or are known by; things seldom side by side may look alike.
 _KNOWN = {
@@ -55,7 +55,7 @@ def label_maps_sections(subjects: Sequence[Subject]) -> str:
     """A section for each title: a row per image, a column each for image, labels and every subject's first seed."""
     html = ""
     for k, group in enumerate(groups(subjects, "label_maps")):
-        sheets = "".join(_sheet(same) for same in _same_images(Group(group.title, group.found[:PICTURED])))
+        sheets = "".join(_sheet(same) for same in _same_images(Group(group.title, pictured(group))))
         lead = "Images with their labels and each network's prediction. Pixels without a class are empty."
         html += section(f"labels-{k}", group.title, sheets, lead + left_out(group))
     return html

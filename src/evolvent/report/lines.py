@@ -117,9 +117,10 @@ def _set_axes(axes: Axes, bundles: Sequence[Bundle], frame: Frame) -> None:
         few_ticks(axes.xaxis, whole=True)
     if frame.y_unit == "share" and not frame.log_y:
         within_shares(axes)
-    for axis, unit in ((axes.xaxis, frame.x_unit), (axes.yaxis, frame.y_unit)):
-        if unit != "number":
-            unit_axis(axis, unit)
+    if frame.x_unit != "number":
+        unit_axis(axes.xaxis, frame.x_unit)
+    if frame.y_unit != "number":
+        unit_axis(axes.yaxis, frame.y_unit)
 
 
 def _draw(axes: Axes, bundle: Bundle, frame: Frame, singly: bool, points: int) -> None:

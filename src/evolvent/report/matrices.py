@@ -10,7 +10,7 @@ import numpy as np
 from evolvent.report.markup import figure, image, scroll, section, table, text
 from evolvent.report.numbers import count, percent
 from evolvent.report.pixels import heat, png_uri
-from evolvent.report.subjects import PICTURED, Found, Subject, groups, left_out, seeds_read, subject_heading
+from evolvent.report.subjects import Found, Subject, groups, left_out, pictured, seeds_read, subject_heading
 from evolvent.tasks.findings import Matrix
 
 _MANY = 20  # classes, above which counts are no longer written out
@@ -31,7 +31,7 @@ def matrices_sections(subjects: Sequence[Subject]) -> str:
     """A section for each title, with a matrix per subject."""
     html = ""
     for k, group in enumerate(groups(subjects, "matrices")):
-        blocks = [f"<div>{subject_heading(found, group)}{_matrix(found)}</div>" for found in group.found[:PICTURED]]
+        blocks = [f"<div>{subject_heading(found, group)}{_matrix(found)}</div>" for found in pictured(group)]
         lead = (
             f"Counts of {group.found[0].items[0].counted} summed over seeds, or percent of the row where they are "
             "large: a row is the true class, a column the predicted one. The colour is the square root of the share "

@@ -138,16 +138,16 @@ def _spread(rows: Sequence[SummaryRow], colours: dict[str, int]) -> list[tuple[s
     for score in dict.fromkeys(row.score for row in rows if row.score):
         found = {row.label: row.score_statistic for row in rows if row.score == score and row.score_statistic}
         values = [v for over_seeds in found.values() for v in over_seeds.values if math.isfinite(v)]
-        if len(values) < 2 or max(values) == min(values):
-            continue
-        low, high = min(values), max(values)
-        span = " to ".join(write(value, score.unit, _digits(score.unit)) for value in (low, high))
-
-        def cell(row: SummaryRow, found=found, low=low, high=high, unit=score.unit) -> str:
-            return _strip(found.get(row.label), low, high, unit, colours.get(row.label))
-
-        lines.append((f"Each seed<br><small>{text(span)}</small>", cell))
+        if len(values) >= 2 and max(values) > min(values):
+            span = (min(values), max(values))
+            written = " to ".join(write(value, score.unit, _digits(score.unit)) for value in span)
+            name = f"Each seed<br><small>{text(written)}</small>"
+            lines.append((name, _strips(found, span, score.unit, colours)))
     return lines
+
+
+def _strips(found: dict[str, Statistic], span: tuple[float, float], unit: Unit, colours: dict[str, int]) -> Cell:
+    return lambda row: _strip(found.get(row.label), *span, unit, colours.get(row.label))
 
 
 def _strip(found: Statistic | None, low: float, high: float, unit: Unit, index: int | None) -> str:

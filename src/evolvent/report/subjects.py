@@ -14,7 +14,7 @@ from evolvent.report.runs import Series
 from evolvent.tasks.findings import Findings
 
 _READ = 120  # findings of a page at most
-PICTURED = 8  # subjects with pictures of their own at most
+_PICTURED, _FEW = 6, 3  # subjects with pictures of their own at most, and how many of more are shown
 _OPEN = 2  # subjects whose pictures are not folded
 _OF_FIRST: dict[str, Any] = {"label_maps": [], "fields": [], "features": [], "animations": []}  # large, of one seed
 _TITLES = 24  # tables, curves or pictures of one kind at most
@@ -103,7 +103,12 @@ def folded(found: Found, group: Group, html: str) -> str:
     return f"<details{' open' if is_open else ''}>{title}{html}</details>"
 
 
-def left_out(group: Group, limit: int = PICTURED) -> str:
+def pictured(group: Group) -> list[Found]:
+    """The subjects with pictures of their own: all, or the first few of many."""
+    return group.found if len(group.found) <= _PICTURED else group.found[:_FEW]
+
+
+def left_out(group: Group) -> str:
     """A sentence on the subjects for which there is no room; empty if there are none."""
-    others = len(group.found) - limit
-    return f" The first {limit} of {count(len(group.found))} are shown." if others > 0 else ""
+    shown = len(pictured(group))
+    return f" The first {shown} of {count(len(group.found))} are shown." if shown < len(group.found) else ""

@@ -141,7 +141,8 @@ def shown_figures(rows: Sequence[SummaryRow]) -> list[Figure]:
 def summary_csv(run: Run) -> str:
     """The summary of a run as the text of a CSV file; what is not known is empty."""
     rows = summary_rows(run)
-    values = [csv_values(row, _csv_figures(rows)) for row in rows]
+    figures = _csv_figures(rows)
+    values = [csv_values(row, figures) for row in rows]
     text = io.StringIO()
     writer = csv.DictWriter(text, list(values[0]), lineterminator="\n")
     writer.writeheader()

@@ -6,13 +6,12 @@ from collections.abc import Sequence
 
 from evolvent.report.markup import key, section, table, text
 from evolvent.report.numbers import NONE, capital, count, write
-from evolvent.report.subjects import Found, Group, Subject, groups, left_out
+from evolvent.report.subjects import Found, Group, Subject, groups, left_out, pictured
 from evolvent.report.summary import statistic
 from evolvent.report.theme import series_colour
 from evolvent.tasks.findings import Table, Unit, Value
 
 _ROWS = 120  # of a table at most
-_BLOCKS = 12  # tables of one title at most
 
 
 def tables_section(subjects: Sequence[Subject]) -> str:
@@ -61,7 +60,7 @@ def _median(values: Sequence[float | int | None]) -> float | None:
 def _blocks(group: Group) -> str:
     """A table for each subject, that of the first seed."""
     html, most = "", 0
-    for found in group.found[:_BLOCKS]:
+    for found in pictured(group):
         one: Table = found.items[0]
         units = _units(one)
         rows = [[_cell(v, unit, found) for v, unit in zip(row, units, strict=False)] for row in one.rows[:_ROWS]]
@@ -69,7 +68,7 @@ def _blocks(group: Group) -> str:
         html += label + table(f"{group.title}, {found.label}", [text(column) for column in one.columns], rows)
         most = max(most, len(one.rows))
     note = " Of several seeds the first." if any(len(found.items) > 1 for found in group.found) else ""
-    return _headed(group.title, html, note + left_out(group, _BLOCKS), most)
+    return _headed(group.title, html, note + left_out(group), most)
 
 
 def _headed(title: str, html: str, note: str, rows: int) -> str:
@@ -78,22 +77,31 @@ def _headed(title: str, html: str, note: str, rows: int) -> str:
     return f'<div class="figures"><h3>{text(title)}</h3>{html}{below}</div>'
 
 
+def plain_rows(one: Table) -> list[list[str]]:
+    """A table's values as text, each in its unit."""
+    return [[_written(value, unit) for value, unit in zip(row, _units(one), strict=False)] for row in one.rows]
+
+
 def _units(one: Table) -> list[Unit]:
     """The unit of every column."""
     rest = len(one.columns) - len(one.units)
     return [*one.units, *(["number"] * rest)]  # pyright: ignore[reportReturnType]
 
 
-def _cell(value: Value, unit: Unit, found: Found) -> str:
-    """A value in its unit; a share has a bar."""
+def _written(value: Value, unit: Unit) -> str:
     match value:
         case None:
             return NONE
         case str():
-            return text(value)
+            return value
         case int() if unit == "number":
             return count(value)
-    if unit == "share" and 0 <= value <= 1:
-        bar = f'<i class="share" style="--c:{series_colour(found.index)};--s:{value:.3f}"></i>'
-        return text(write(value, unit)) + bar
-    return text(write(value, unit))
+    return write(value, unit)
+
+
+def _cell(value: Value, unit: Unit, found: Found) -> str:
+    """A value in its unit; a share has a bar."""
+    written = text(_written(value, unit))
+    if unit != "share" or not isinstance(value, int | float) or not 0 <= value <= 1:
+        return written
+    return f'{written}<i class="share" style="--c:{series_colour(found.index)};--s:{value:.3f}"></i>'
