@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, Self, TypeAlias
 
-from pydantic import Field, ValidationError
+from pydantic import ConfigDict, Field, ValidationError
 
 from evolvent._core.config import Config
 from evolvent._core.errors import ConfigError, UnknownNameError
@@ -44,6 +44,8 @@ class NetworkOptions(Config):
     >>> NetworkOptions.read({"num_classes": 3}, "my_network")
     NetworkOptions(num_classes=3)
     """
+
+    model_config = ConfigDict(defer_build=True)  # the validators of all families would slow down the import
 
     num_classes: NumClasses = 10
 
