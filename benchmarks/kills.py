@@ -1,6 +1,6 @@
 """Trainings that are killed at random moments and resumed, against the same trainings left alone.
 
-Twenty times SIGKILL over three recipes of different kind, anywhere from the first step to the last, also while files are
+SIGKILL twenty times over three recipes anywhere from the first step to the last, also while files are
 being written. Each training must end with bitwise the weights and figures of the one that was left alone. Results are
 stored as ``results/kills.json``.
 """
