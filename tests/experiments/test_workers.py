@@ -7,17 +7,17 @@ import subprocess
 import sys
 import threading
 import time
-from pathlib import Path
 
 import pytest
 import torch
+import yaml
 
 from evolvent import load
 from evolvent._core.errors import ConfigError
 from evolvent.experiments.engine import Resources
 from evolvent.experiments.grid import run_grid
 from evolvent.experiments.observer import Observer
-from evolvent.experiments.record import cell_folders, is_finished, read_record
+from evolvent.experiments.record import cell_folders, is_finished
 from evolvent.experiments.workers import _visible_gpu
 
 EXPLODES = {"optimizer": {"lr": 1e12}, "schedule": {"name": "constant", "warmup": 0.0}}
@@ -109,8 +109,17 @@ def test_a_killed_worker_is_replaced_and_its_cell_goes_on_to_the_same_weights(ti
     assert not list((tmp_path / "beside").rglob("*.draft"))
 
 
+@pytest.mark.slow
+def test_a_cell_whose_process_is_killed_again_fails(tiny, tmp_path):
+    killer = Killer("hamiltonian-seed0", times=2)
+    recipe = tiny(training={"epochs": 12, "checkpoint_steps": 50})
+    with pytest.raises(ConfigError, match=r"^the cell failed\. .*killed twice, the last time by SIGKILL.* --resume"):
+        run_grid(recipe, tmp_path / "run", workers=2, observer=killer)
+    assert killer.of("fails") == [("hamiltonian-seed0",)]
+
+
 def test_a_failure_leaves_the_other_cells_alone_and_resume_goes_on(tiny, tmp_path):
-    """One explodes, one meets a bug (a file where its checkpoints belong), one is trained."""
+    """One explodes, one meets a bug (a folder where its metrics belong), one is trained."""
     recipe = tiny(variants={"good": {}, "bad": EXPLODES, "bug": {}}, training={"epochs": 1})
     (tmp_path / "run/cells/bug-seed0").mkdir(parents=True)
     (tmp_path / "run/cells/bug-seed0/metrics.csv").mkdir()
@@ -170,8 +179,6 @@ class Announce(Observer):
 
 def start(recipe, tmp_path, guard="if __name__ == '__main__':"):
     """A script in a process group of its own, as a shell would start it."""
-    import yaml
-
     (tmp_path / "recipe.yaml").write_text(yaml.safe_dump(recipe.model_dump(mode="json")))
     (tmp_path / "script.py").write_text(SCRIPT.format(guard=guard))
     command = [sys.executable, str(tmp_path / "script.py"), str(tmp_path / "recipe.yaml"), str(tmp_path / "run")]

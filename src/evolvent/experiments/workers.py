@@ -29,50 +29,51 @@ class Workers:
 
     def __init__(self, count: int, data_folder: Path | None = None) -> None:
         self.count, self.data_folder = count, data_folder
-        self._places: list[_Worker] = []
+        self._places: dict[int, _Worker] = {}
+        self._waiting: deque[Job] = deque()
+        self._retried: set[str] = set()
 
     def run(self, jobs: Sequence[Job], tell: Tell) -> None:
-        waiting, retried = deque(jobs), set[str]()
+        self._places, self._waiting, self._retried = {}, deque(jobs), set()
         try:
-            self._places = [self._start(place) for place in range(min(self.count, len(jobs)))]
-            for worker in self._places:
-                worker.give(waiting.popleft())
-            while busy := {worker.connection: worker for worker in self._places if worker.job}:
+            for place in range(min(self.count, len(jobs))):
+                self._start(place)
+            while busy := {worker.connection: worker for worker in self._places.values() if worker.job}:
                 for connection in wait(list(busy)):
-                    self._hear(busy[connection], waiting, retried, tell)  # pyright: ignore[reportArgumentType]
+                    self._hear(busy[connection], tell)  # pyright: ignore[reportArgumentType]
         finally:
-            for worker in self._places:
+            for worker in self._places.values():
                 worker.end()
 
-    def _hear(self, worker: _Worker, waiting: deque[Job], retried: set[str], tell: Tell) -> None:
+    def _hear(self, worker: _Worker, tell: Tell) -> None:
+        """Pass a message on; a worker that has ended its job gets the next, and one that has died is replaced."""
         job = worker.job
         assert job
         event = worker.hear()
-        if event is None:
-            self._replace(worker)
-            if job.cell.label not in retried:
-                retried.add(job.cell.label)
-                waiting.appendleft(job)
-            else:
-                tell(job, Failed(f"its process was killed twice, the last time {worker.how_it_ended}."))
-        else:
+        if event is not None:
             tell(job, event)
-        if waiting:
-            for free in self._places:
-                if not free.job and waiting:
-                    free.give(waiting.popleft())
-
-    def _replace(self, worker: _Worker) -> None:
+            if self._waiting and not worker.job:
+                worker.give(self._waiting.popleft())
+            return
         worker.end()
         if not worker.began and not worker.was_killed:
             raise ConfigError(
                 f"a worker process ended {worker.how_it_ended} before it could begin. "
                 "A script that runs cells side by side must do so below `if __name__ == '__main__':`."
             )
-        self._places[worker.place] = self._start(worker.place)
+        if job.cell.label in self._retried:
+            tell(job, Failed(f"its process was killed twice, the last time {worker.how_it_ended}."))
+        else:
+            self._retried.add(job.cell.label)
+            self._waiting.appendleft(job)
+        del self._places[worker.place]
+        if self._waiting:
+            self._start(worker.place)
 
-    def _start(self, place: int) -> _Worker:
-        return _Worker(place, max(1, torch.get_num_threads() // self.count), self.data_folder)
+    def _start(self, place: int) -> None:
+        threads = max(1, torch.get_num_threads() // self.count)
+        self._places[place] = _Worker(place, threads, self.data_folder)
+        self._places[place].give(self._waiting.popleft())
 
 
 class _Worker:
