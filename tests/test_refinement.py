@@ -1,9 +1,8 @@
-"""Refinement of evolutions, and training over several levels."""
+"""Refinement of evolutions, and what becomes of an optimiser's momenta."""
 
 import copy
 import itertools
 
-import lightning.pytorch as pl
 import pytest
 import torch
 from torch import nn
@@ -13,10 +12,9 @@ from torch.testing import assert_close
 import evolvent as ev
 from evolvent import Evolution, evolutions, refine
 from evolvent.dynamics import Hamiltonian, Residual, time_varying
-from evolvent.errors import ConfigError
-from evolvent.experiments.checkpoints import AtomicCheckpointIO
+from evolvent.errors import ConfigError, UnknownNameError
 from evolvent.integrators import Euler, LinearMultistep, Verlet
-from evolvent.tasks.multilevel import MultilevelSchedule, MultilevelTraining, carry_state
+from evolvent.tasks.multilevel import carry_state
 from evolvent.tasks.optimizers import OptimizerConfig, make_optimizer
 
 
@@ -109,19 +107,8 @@ def test_methods_with_parameters_of_their_steps_are_refused():
 
 @pytest.mark.parametrize("options", [{"interpolation": "cubic"}, {"knots": "tripled"}])
 def test_unknown_kinds_of_refinement_are_refused(options):
-    with pytest.raises(ConfigError, match=r" or .*, got '(cubic|tripled)'"):
+    with pytest.raises(UnknownNameError, match=r"unknown (interpolation 'cubic'|knots 'tripled')"):
         Evolution([Residual(2)], Euler()).refine(**options)
-
-
-def test_schedule_counts_epochs():
-    plan = MultilevelSchedule((1, 2, 1))
-    assert (plan.levels, plan.total) == (3, 4)
-    assert [plan.level(e) for e in range(6)] == [0, 1, 1, 2, 2, 2]
-    assert [plan.refines(e) for e in range(5)] == [False, True, False, True, False]
-    with pytest.raises(ConfigError, match="at least one epoch"):
-        MultilevelSchedule((2, 0))
-    with pytest.raises(ConfigError, match="at least one epoch"):
-        MultilevelSchedule(())
 
 
 def problem() -> tuple[nn.Module, torch.Tensor, torch.Tensor]:
@@ -139,13 +126,13 @@ def problem() -> tuple[nn.Module, torch.Tensor, torch.Tensor]:
 )
 def test_loss_goes_on_falling_over_the_levels(config, carry):
     model, x, y = problem()
-    optimizer, plan, losses, jumps = make_optimizer(model, config), MultilevelSchedule((8, 8, 8)), [], []
-    for epoch in range(plan.total):
-        if plan.refines(epoch):
+    optimizer, losses, jumps = make_optimizer(model.parameters(), config), [], []
+    for epoch in range(24):
+        if epoch in (8, 16):
             old, before = model, F.cross_entropy(model(x), y).item()
             model = refine(old)
             jumps.append(abs(F.cross_entropy(model(x), y).item() - before))
-            new_optimizer = make_optimizer(model, config)
+            new_optimizer = make_optimizer(model.parameters(), config)
             if carry:
                 carry_state(old, optimizer, model, new_optimizer)
             optimizer = new_optimizer
@@ -168,11 +155,11 @@ def test_carried_momentum_is_that_of_the_refined_gradient():
     """For a list, gradients of both halves of a step add up to the step's, up to O(h)."""
     model, x, y = problem()
     fine = refine(model)
-    optimizers = [make_optimizer(m, OptimizerConfig(lr=1e-9)) for m in (model, fine)]
+    optimizers = [make_optimizer(m.parameters(), OptimizerConfig(lr=1e-9)) for m in (model, fine)]
     for m, optimizer in zip((model, fine), optimizers, strict=True):
         F.cross_entropy(m(x), y).backward()
         optimizer.step()
-    carried = make_optimizer(fine, OptimizerConfig(lr=1e-9))
+    carried = make_optimizer(fine.parameters(), OptimizerConfig(lr=1e-9))
     carry_state(model, optimizers[0], fine, carried)
     own = torch.cat([optimizers[1].state[p]["momentum_buffer"].flatten() for p in fine.parameters()])
     got = torch.cat([carried.state[p]["momentum_buffer"].flatten() for p in fine.parameters()])
@@ -203,62 +190,3 @@ def test_an_optimiser_that_has_not_stepped_has_nothing_to_carry():
     optimizer = torch.optim.Adam(fine.parameters())
     carry_state(flow, torch.optim.Adam(flow.parameters()), fine, optimizer)
     assert not optimizer.state
-
-
-class Task(pl.LightningModule):
-    def __init__(self) -> None:
-        super().__init__()
-        self.model, *_ = problem()
-        self.losses: list[float] = []
-
-    def configure_optimizers(self):
-        return make_optimizer(self.model, OptimizerConfig(lr=0.05))
-
-    def training_step(self, batch, index):
-        x, y = batch
-        loss = F.cross_entropy(self.model(x), y)
-        self.losses.append(loss.item())
-        return loss
-
-
-def fit(task: Task, callback: MultilevelTraining, epochs: int, path=None) -> pl.Trainer:
-    trainer = pl.Trainer(
-        max_epochs=epochs, callbacks=[callback], accelerator="cpu", logger=False, plugins=[AtomicCheckpointIO()],
-        enable_checkpointing=False, enable_progress_bar=False, enable_model_summary=False,
-    )  # fmt: skip
-    _, x, y = problem()
-    loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(x, y), batch_size=24)
-    trainer.fit(task, loader, ckpt_path=path, weights_only=True)
-    return trainer
-
-
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("momentum", ["interpolated", "reset"])
-def test_lightning_callback_refines_and_resumes_bitwise(tmp_path, momentum):
-    plan = MultilevelSchedule((2, 2, 2))
-    whole = Task()
-    fit(whole, MultilevelTraining(plan, momentum), 6)
-    assert [e.steps for _, e in evolutions(whole.model)] == [8, 8]
-    assert len(whole.losses) == 12
-    assert whole.losses[-1] < whole.losses[0]
-
-    first = Task()
-    fit(first, MultilevelTraining(plan, momentum), 3).save_checkpoint(tmp_path / "last.ckpt")
-    second, callback = Task(), MultilevelTraining(plan, momentum)
-    callback.catch_up(second, torch.load(tmp_path / "last.ckpt", weights_only=True))
-    fit(second, callback, 6, tmp_path / "last.ckpt")
-    assert first.losses + second.losses == whole.losses
-    for a, b in zip(whole.model.parameters(), second.model.parameters(), strict=True):
-        assert torch.equal(a, b)
-
-
-def test_callback_refuses_what_it_cannot_do():
-    callback = MultilevelTraining(MultilevelSchedule((1, 1)))
-    with pytest.raises(ConfigError, match="refined 1 times, this one 0 times"):
-        callback.load_state_dict({"level": 1})
-
-    class Many:
-        current_epoch, world_size = 1, 2
-
-    with pytest.raises(ConfigError, match="data parallel"):
-        callback.on_train_epoch_start(Many(), Task())

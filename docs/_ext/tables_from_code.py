@@ -54,6 +54,24 @@ class NetworkTable(Table):
         return markdown_table(["network", "what it is", "parameters", "papers", "recipe"], rows)
 
 
+class NetworkOptions(Table):
+    """The options of each family of networks, from its class of options."""
+
+    def markdown(self) -> str:
+        from evolvent.networks import list_models, model_entry
+
+        families = [entry for entry in map(model_entry, list_models()) if entry.name == entry.family]
+        return "\n\n".join(f"**`{entry.name}`**\n\n{self._table(entry.options)}" for entry in families)
+
+    @staticmethod
+    def _table(options: type[BaseModel]) -> str:
+        rows = [
+            [f"`{name}`", _type_name(field.annotation) + _limits(field), _default(field.default), field.description]
+            for name, field in options.model_fields.items()
+        ]
+        return markdown_table(["option", "value", "default", "meaning"], rows)
+
+
 class IntegratorTable(Table):
     """Methods with what they claim."""
 
@@ -125,22 +143,43 @@ class DatasetTable(Table):
 
 
 class RecipeKeys(Table):
-    """Keys of a recipe, from its pydantic model."""
+    """Keys of a recipe that all tasks share, from the pydantic models."""
 
     def markdown(self) -> str:
-        from evolvent.experiments.recipe import Recipe
+        from evolvent.experiments.recipe import Cell, Recipe
 
-        rows = [[f"`{key}`", *rest] for key, *rest in self._rows(Recipe, "")]
-        return markdown_table(["key", "value", "default", "remark"], rows)
+        sections = ("model", "optimizer", "schedule", "training")
+        own = ["name", "title", "question", "papers", "minutes", "variants", "seeds", "published"]
+        rows = [row for row in key_rows(Recipe) if row[0] in own]
+        rows += [row for row in key_rows(Cell) if row[0].split(".")[0] in sections]
+        return key_table(rows)
 
-    def _rows(self, model: type[BaseModel], prefix: str) -> Iterator[list[str]]:
-        for name, field in model.model_fields.items():
-            nested = field.annotation
-            if isinstance(nested, type) and issubclass(nested, BaseModel):
-                yield from self._rows(nested, f"{prefix}{name}.")
-                continue
-            value = _type_name(field.annotation) + _limits(field)
-            yield [f"{prefix}{name}", value, _default(field.get_default()), field.description or ""]
+
+class TaskKeys(Table):
+    """Keys of the ``task`` and ``data`` sections of one task."""
+
+    required_arguments = 1
+
+    def markdown(self) -> str:
+        from evolvent.tasks import TASKS
+
+        kind = TASKS.get(self.arguments[0])
+        return key_table([*key_rows(kind.Settings, "task."), *key_rows(kind.Data, "data.")])
+
+
+def key_table(rows: Sequence[Sequence[str]]) -> str:
+    return markdown_table(["key", "value", "default", "remark"], [[f"`{key}`", *rest] for key, *rest in rows])
+
+
+def key_rows(model: type[BaseModel], prefix: str = "") -> Iterator[list[str]]:
+    """Dotted key, type, default and description of every field, nested models included."""
+    for name, field in model.model_fields.items():
+        nested = field.annotation
+        if isinstance(nested, type) and issubclass(nested, BaseModel):
+            yield from key_rows(nested, f"{prefix}{name}.")
+            continue
+        value = _type_name(field.annotation) + _limits(field)
+        yield [f"{prefix}{name}", value, _default(field.get_default()), field.description or ""]
 
 
 class CommandOptions(Table):
@@ -198,7 +237,7 @@ def _type_name(annotation: Any) -> str:
 
 
 def _limits(field: Any) -> str:
-    found = ", ".join(map(_limit, field.metadata))
+    found = ", ".join(filter(None, map(_limit, field.metadata)))
     return f" ({found})" if found else ""
 
 
@@ -221,11 +260,13 @@ def _default(value: Any) -> str:
 
 def setup(app: Sphinx) -> dict[str, bool]:
     app.add_directive("network-table", NetworkTable)
+    app.add_directive("network-options", NetworkOptions)
     app.add_directive("integrator-table", IntegratorTable)
     app.add_directive("dynamics-table", DynamicsTable)
     app.add_directive("gradient-table", GradientTable)
     app.add_directive("recipe-table", RecipeTable)
     app.add_directive("dataset-table", DatasetTable)
     app.add_directive("recipe-keys", RecipeKeys)
+    app.add_directive("task-keys", TaskKeys)
     app.add_directive("command-options", CommandOptions)
     return {"parallel_read_safe": True}

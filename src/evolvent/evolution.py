@@ -10,6 +10,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
+from evolvent._core.checks import check_choice, check_positive, check_whole
 from evolvent._core.errors import ConfigError
 from evolvent._core.state import State
 from evolvent.dynamics import Dynamics, TimeVarying
@@ -27,7 +28,7 @@ class Evolution(nn.Module):
         integrator: how a step is made.
         steps: number of steps; for a list it is the list's length and may be left out.
         step_size: :math:`h`.
-        gradient: how gradients are had, a strategy or its text such as ``"checkpoint:4"``;
+        gradient: how gradients are computed, a strategy or its text such as ``"checkpoint:4"``;
             :class:`~evolvent.gradients.Backprop` unless given.
 
     Shape: the state that the dynamics take, in and out. Partitioned dynamics take a pair, or one tensor
@@ -55,14 +56,15 @@ class Evolution(nn.Module):
         self.dynamics = dynamics if isinstance(dynamics, Dynamics) else nn.ModuleList(dynamics)
         self.integrator = integrator
         self.steps = _count_steps(self.dynamics, steps)
-        self.step_size = _positive(step_size)
+        check_positive(step_size=step_size)
+        self.step_size = float(step_size)
         self.gradient = gradient or Backprop()
         _check_fit(self.dynamics, integrator)
         _check_end(self.dynamics, self.steps * self.step_size)
 
     @property
     def gradient(self) -> GradientStrategy:
-        """How gradients are had; a strategy that cannot serve the method is refused when it is set."""
+        """How gradients are computed; a strategy that cannot serve the method is refused when it is set."""
         return self._gradient
 
     @gradient.setter
@@ -107,14 +109,14 @@ class Evolution(nn.Module):
         zero for dynamics that are constant in time; for time-varying ones :math:`j` counts the knots and :math:`h` is
         the time between them.
         """
-        return _roughness(*self._stages())
+        return _roughness(*self._in_time())
 
     def roughness_to(self, following: Evolution) -> Tensor:
         """What the step from the last weights to the first of the ``following`` evolution adds to :meth:`roughness`."""
-        stages, spacing = self._stages()
-        return _roughness([stages[-1], following._stages()[0][0]], spacing)
+        weights, spacing = self._in_time()
+        return _roughness([weights[-1], following._in_time()[0][0]], spacing)
 
-    def _stages(self) -> tuple[list[nn.Module], float]:
+    def _in_time(self) -> tuple[list[nn.Module], float]:
         """The dynamics one after the other in time, and the time between them."""
         if isinstance(self.dynamics, TimeVarying):
             return list(self.dynamics.knots), self.dynamics.spacing
@@ -144,8 +146,8 @@ class Evolution(nn.Module):
         >>> Evolution([Residual(4), Residual(4)], Euler(), step_size=0.5).refine().steps
         4
         """
-        _check_choice("interpolation", interpolation, ("constant", "linear"))
-        _check_choice("knots", knots, ("kept", "doubled"))
+        check_choice("interpolation", interpolation, ("constant", "linear"))
+        check_choice("knots", knots, ("kept", "doubled"))
         if isinstance(self.integrator, nn.Module) and any(True for _ in self.integrator.parameters()):
             raise ConfigError(f"{self.integrator} learns parameters of its own steps, which cannot be refined.")
         finer, steps = _refined(self.dynamics, interpolation, knots), 2 * self.steps
@@ -202,8 +204,8 @@ def refine_evolutions(
     return twin
 
 
-def _roughness(stages: Sequence[nn.Module], spacing: float) -> Tensor:
-    in_time = zip(*([p for p in f.parameters() if p.ndim >= 2] for f in stages), strict=True)
+def _roughness(dynamics: Sequence[nn.Module], spacing: float) -> Tensor:
+    in_time = zip(*([p for p in f.parameters() if p.ndim >= 2] for f in dynamics), strict=True)
     changes = [torch.stack(p).diff(dim=0).square().sum() for p in in_time]
     return torch.stack(changes).sum() / spacing if changes else torch.zeros(())
 
@@ -230,15 +232,8 @@ def _count_steps(dynamics: nn.Module, steps: int | None) -> int:
         if steps not in (None, len(dynamics)):
             raise ConfigError(f"a list of {len(dynamics)} dynamics makes {len(dynamics)} steps, but steps={steps}.")
         return len(dynamics)
-    if not isinstance(steps, int) or isinstance(steps, bool) or steps < 0:
-        raise ConfigError(f"dynamics that are constant in time need a whole number of steps >= 0, got {steps!r}.")
-    return steps
-
-
-def _positive(step_size: float) -> float:
-    if not 0 < step_size < math.inf:
-        raise ConfigError(f"step_size must be positive and finite, got {step_size}.")
-    return float(step_size)
+    check_whole(0, steps=steps)
+    return steps or 0
 
 
 def _check_end(dynamics: nn.Module, end: float) -> None:
@@ -247,11 +242,6 @@ def _check_end(dynamics: nn.Module, end: float) -> None:
             f"the time-varying dynamics have knots up to T = {dynamics.end_time:g}, but steps * step_size = {end:g}. "
             "Make both the same."
         )
-
-
-def _check_choice(name: str, given: str, known: tuple[str, ...]) -> None:
-    if given not in known:
-        raise ConfigError(f"{name} is {' or '.join(map(repr, known))}, got {given!r}.")
 
 
 def _check_kinds(dynamics: Any, integrator: Any) -> None:
@@ -272,6 +262,6 @@ def _check_fit(dynamics: nn.Module, integrator: Integrator[Any]) -> None:
     for f in dynamics if isinstance(dynamics, nn.ModuleList) else [dynamics]:
         if not isinstance(f, integrator.acts_on):
             raise ConfigError(
-                f"{integrator} acts on {integrator.acts_on.__name__}, but {type(f).__name__} is none. "
+                f"{integrator} acts on {integrator.acts_on.__name__}, but {type(f).__name__} does not belong to them. "
                 "`evolvent.integrators` has methods for every kind of dynamics, and Euler() takes all."
             )

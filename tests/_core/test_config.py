@@ -75,3 +75,10 @@ def test_wrong_value_is_one_line_with_source_and_key(values, key):
 def test_missing_key_is_named():
     assert message({}, ConfigError) == "car.yaml: the key 'name' is missing."
     assert message({"name": "a", "engine": {}}, ConfigError) == "car.yaml: the key 'engine.power' is missing."
+
+
+def test_messages_stay_short_whatever_is_passed():
+    for values, error in [({"name": ["x" * 5000]}, ConfigError), ({"name": "a", "x" * 5000: 1}, UnknownNameError)]:
+        text = message(values, error)
+        assert len(text) < 300
+        assert "\n" not in text

@@ -83,7 +83,7 @@ def test_a_constant_image_stays():
         (InverseFractionalLaplacian(2), 3, 1, "no diffusion"),
         (NonlocalDiffusion(2, subsample=2), 4, 1, "subsample must be 1"),
         (NonlocalDiffusion(2), 80, 1, "up to 4096 pixels"),
-        (NonlocalDiffusion(2), 4, 0, "at least one step"),
+        (NonlocalDiffusion(2), 4, 0, "at least 1, got 0"),
     ],
     ids=["potential", "pooled", "large", "no steps"],
 )

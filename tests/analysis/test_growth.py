@@ -4,9 +4,8 @@ import pytest
 import torch
 
 from evolvent.analysis import perturbation_growth
-from evolvent.analysis.layout import Layout
 from evolvent.analysis.linearisation import DifferenceLinearisation, linearise
-from evolvent.analysis.stages import stages
+from evolvent.analysis.states import StateLayout, evolution_inputs
 from evolvent.dynamics import Dynamics, Hamiltonian
 from evolvent.evolution import Evolution
 from evolvent.integrators import Euler, ImplicitMidpoint, Verlet
@@ -38,14 +37,14 @@ class Bent(Dynamics):
 @pytest.mark.parametrize("name", ["resnet", "hamiltonian"])
 def test_power_iteration_finds_the_largest_singular_value_of_the_dense_jacobian(network, images, name):
     model = network(name, channels=(4,), blocks=3).double()
-    [stage] = stages(model, images[:1].double())
+    [start] = evolution_inputs(model, images[:1].double())
     model.eval()
 
     def run(x):
-        return stage.evolution(x.reshape(stage.u0.shape)).flatten()
+        return start.evolution(x.reshape(start.u0.shape)).flatten()
 
-    dense = torch.autograd.functional.jacobian(run, stage.u0.flatten())
-    found = perturbation_growth(stage.evolution, stage.u0, iterations=500, tolerance=1e-10)
+    dense = torch.autograd.functional.jacobian(run, start.u0.flatten())
+    found = perturbation_growth(start.evolution, start.u0, iterations=500, tolerance=1e-10)
     assert found.worst[-1] == pytest.approx(torch.linalg.svdvals(dense)[0].item(), rel=1e-4)
 
 
@@ -60,7 +59,7 @@ def test_a_state_without_samples_is_one_sample(linear_flow):
     matrix = torch.tensor([[0.0, 1.0], [0.0, 0.0]], dtype=torch.float64)
     found = perturbation_growth(linear_flow(matrix, Euler(), steps=1), torch.ones(2, dtype=torch.float64), tolerance=0)
     assert found.worst[-1] == pytest.approx(torch.linalg.matrix_norm(torch.eye(2) + 0.1 * matrix, ord=2).item())
-    coupled = Layout.of(torch.zeros(6, 2), batched=False)
+    coupled = StateLayout.of(torch.zeros(6, 2), batched=False)
     assert coupled.rows(torch.zeros(6, 2)).shape == (1, 12)
     assert coupled.state(torch.zeros(1, 12)).shape == (6, 2)
 
@@ -106,8 +105,8 @@ def test_a_zero_flow_has_no_growth(linear_flow):
 
 def test_model_is_left_as_it_was(any_network, images):
     before = {name: tensor.clone() for name, tensor in any_network.state_dict().items()}
-    for stage in stages(any_network, images):
-        perturbation_growth(stage.evolution, stage.u0, iterations=2)
+    for start in evolution_inputs(any_network, images):
+        perturbation_growth(start.evolution, start.u0, iterations=2)
     assert all(module.training for module in any_network.modules())
     assert all(torch.equal(tensor, before[name]) for name, tensor in any_network.state_dict().items())
     assert all(p.grad is None for p in any_network.parameters())

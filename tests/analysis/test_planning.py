@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 import evolvent as ev
-from evolvent.analysis.planning import Cost, Plan, in_words, peak_bytes, read_bytes
+from evolvent.analysis.planning import Plan, StrategyCost, format_bytes, peak_bytes, read_bytes
 from evolvent.errors import ConfigError
 from evolvent.gradients import Backprop, Checkpoint, Reversible
 
@@ -71,7 +71,7 @@ def test_model_and_random_numbers_are_not_touched():
 
 
 def test_table_marks_the_choice():
-    fast, small = Cost(Backprop(), 3 * 2**20, 0.1), Cost(Reversible(5), 2**20, 0.13)
+    fast, small = StrategyCost(Backprop(), 3 * 2**20, 0.1), StrategyCost(Reversible(5), 2**20, 0.13)
     shown = str(Plan(16, 2 * 2**20, (fast, small), small))
     assert "* reversible:5" in shown
     assert "1.30 x" in shown
@@ -89,11 +89,11 @@ def test_shape_is_that_of_a_batch(shape):
         ev.plan(deep(), shape)
 
 
-def test_bytes_in_words():
+def test_bytes_are_formatted():
     assert read_bytes("500 MB") == 500_000_000
     assert read_bytes("2gib") == 2 * 2**30
     assert read_bytes(7) == read_bytes("7") == 7
-    assert [in_words(n) for n in (5, 2048, 5 * 2**30)] == ["5 B", "2.0 KiB", "5.0 GiB"]
+    assert [format_bytes(n) for n in (5, 2048, 5 * 2**30)] == ["5 B", "2.0 KiB", "5.0 GiB"]
     for wrong in (-5, "much", "2 XB", "-1GiB"):
         with pytest.raises(ConfigError, match="memory is a number of bytes"):
             read_bytes(wrong)

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from evolvent.analysis import reconstruction_error
+from evolvent.analysis import measure_reconstruction
 from evolvent.dynamics import Hamiltonian, SecondOrder
 from evolvent.errors import ConfigError
 from evolvent.evolution import Evolution
@@ -20,7 +20,7 @@ def flows():
 @pytest.mark.parametrize(("dtype", "rounding"), [(torch.float32, 1e-6), (torch.float64, 1e-15)])
 def test_error_is_of_the_size_of_rounding(number, dtype, rounding):
     evolution, u0 = list(flows())[number]
-    found = reconstruction_error(evolution, u0, dtype)
+    found = measure_reconstruction(evolution, u0, dtype)
     assert found.dtype in str(dtype)
     assert len(found.errors) == len(found.times) == 11
     assert found.errors[-1] == 0.0  # where the way back begins
@@ -31,6 +31,6 @@ def test_error_is_of_the_size_of_rounding(number, dtype, rounding):
 def test_pairs_and_methods_that_cannot_go_back():
     pair = (torch.randn(1, 3, 4, 4), torch.randn(1, 3, 4, 4))
     evolution = Evolution([Hamiltonian(3)], Verlet(), step_size=0.1)
-    assert max(reconstruction_error(evolution, pair).errors) < 1e-14
+    assert max(measure_reconstruction(evolution, pair).errors) < 1e-14
     with pytest.raises(ConfigError, match="cannot undo"):
-        reconstruction_error(Evolution([Hamiltonian(3)], Euler()), pair)
+        measure_reconstruction(Evolution([Hamiltonian(3)], Euler()), pair)

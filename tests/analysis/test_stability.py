@@ -5,7 +5,7 @@ import math
 import torch
 
 from evolvent.analysis import measure_stability
-from evolvent.analysis.stages import stages
+from evolvent.analysis.states import evolution_inputs
 from evolvent.dynamics import ReactionDiffusion
 from evolvent.evolution import Evolution
 from evolvent.integrators import Euler, ImexEuler
@@ -13,7 +13,7 @@ from evolvent.integrators import Euler, ImexEuler
 
 def test_every_evolution_with_a_step_is_measured(any_network, images):
     found = measure_stability(any_network, images, spectrum_points=2)
-    assert [f.name for f in found] == [stage.name for stage in stages(any_network, images)]
+    assert [f.name for f in found] == [start.name for start in evolution_inputs(any_network, images)]
     for f in found:
         assert f.growth.worst[0] == 1.0
         assert all(math.isfinite(value) for value in (*f.growth.worst, *f.growth.random, *f.energy.values))
@@ -29,4 +29,4 @@ def test_a_bare_evolution_and_evolutions_without_steps(network, images):
     assert found.bound.step == math.inf
     assert found.warning == ""
     assert len(measure_stability(network("resnet", blocks=1), images)) == 1  # the second unit has no step of its own
-    assert stages(Evolution([], Euler()), torch.ones(1, 2)) == []
+    assert evolution_inputs(Evolution([], Euler()), torch.ones(1, 2)) == []

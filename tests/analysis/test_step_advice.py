@@ -9,7 +9,7 @@ from torch import nn
 from evolvent.analysis import largest_stable_step
 from evolvent.analysis.linearisation import Linearisation
 from evolvent.analysis.spectrum import ritz_values
-from evolvent.analysis.stages import stages
+from evolvent.analysis.states import evolution_inputs
 from evolvent.analysis.step_advice import quick_step_bound, step_advice
 from evolvent.dynamics import Parabolic
 from evolvent.evolution import Evolution
@@ -46,9 +46,9 @@ def test_jacobians_of_low_rank_zero_ones_and_overflow():
 @pytest.mark.parametrize("name", ["hamiltonian", "leapfrog", "parabolic", "lean_hamiltonian"])
 def test_estimates_for_networks_are_near_and_never_smaller(network, images, name):
     model = network(name, image_size=8, norm=None, step_size=0.01)
-    for stage in stages(model, images[:1]):
-        thorough = largest_stable_step(stage.evolution, stage.u0).step
-        assert 0.98 * thorough <= quick_step_bound(stage.evolution, stage.u0).step <= 1.25 * thorough
+    for start in evolution_inputs(model, images[:1]):
+        thorough = largest_stable_step(start.evolution, start.u0).step
+        assert 0.98 * thorough <= quick_step_bound(start.evolution, start.u0).step <= 1.25 * thorough
 
 
 def test_large_images_are_cut_down():

@@ -1,18 +1,19 @@
-"""Augmentation equals its plain definition, image by image, and depends on (seed, epoch, index) alone."""
+"""Augmentation and noise equal their plain definitions and depend on (seed, epoch, index) alone."""
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import chisquare
+from scipy.stats import chisquare, kstest
 
 from evolvent._core import randomness
-from evolvent._core.errors import ModelFileError
-from evolvent.data import Preprocess, per_pixel_mean, random_crop, random_exposure, random_flip
+from evolvent.data import add_noise, random_crop, random_exposure, random_flip
 
 shapes = st.tuples(st.integers(1, 6), st.integers(1, 3), st.integers(1, 9), st.integers(1, 9))
 
 seeds = st.integers(0, 99)
+
+GREY = torch.full((8, 3, 16, 16), 128, dtype=torch.uint8)
 
 
 def _plain_crop(batch, pad, index, seed, epoch):
@@ -75,12 +76,6 @@ def test_exposure_goes_both_ways_within_its_stops():
     assert abs(gains.mean()) < 0.1
 
 
-def test_preprocessing_leaves_its_argument_alone():
-    images = torch.full((1, 1, 2, 2), 255.0)
-    assert torch.equal(Preprocess(torch.zeros(1, 2, 2))(images), torch.ones(1, 1, 2, 2))
-    assert torch.equal(images, torch.full((1, 1, 2, 2), 255.0))
-
-
 def test_no_padding_is_the_identity():
     batch = torch.randn(3, 1, 4, 4)
     assert torch.equal(random_crop(batch, 0, torch.arange(3), 0, 0), batch)
@@ -114,37 +109,6 @@ def test_epochs_and_seeds_differ():
     assert not torch.equal(first, random_crop(batch, 4, index, 1, 0))
 
 
-def test_mean_is_the_mean(pictures):
-    expected = (pictures.images.double() / 255).mean(0)
-    for chunk in (7, 60, 100):
-        torch.testing.assert_close(per_pixel_mean(pictures.images, chunk).double(), expected, rtol=0, atol=1e-7)
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_preprocess_centres(pictures, dtype):
-    preprocess = Preprocess(per_pixel_mean(pictures.images)).to(dtype)
-    out = preprocess(pictures.images)
-    assert out.dtype == dtype
-    assert out.mean(0).abs().max() < 1e-6
-    assert list(preprocess.state_dict()) == ["mean"]
-    torch.testing.assert_close(out[0], pictures.images[0].to(dtype) / 255 - preprocess.mean)
-
-
-def test_preprocessing_is_saved_with_a_model_and_read_back(tmp_path):
-    preprocess = Preprocess(torch.rand(3, 4, 4))
-    preprocess.save(tmp_path)
-    assert torch.equal(Preprocess.load(tmp_path).mean, preprocess.mean)
-
-
-@pytest.mark.parametrize("content", [None, b"", b"half of it"])
-def test_a_missing_or_truncated_preprocessing_is_refused_in_one_line(tmp_path, content):
-    if content is not None:
-        (tmp_path / "preprocess.safetensors").write_bytes(content)
-    with pytest.raises(ModelFileError, match=r"preprocess.safetensors is missing, truncated or foreign") as caught:
-        Preprocess.load(tmp_path)
-    assert "\n" not in str(caught.value)
-
-
 @settings(max_examples=20, deadline=None)
 @given(st.integers(0, 4), seeds, seeds)
 def test_a_mask_is_moved_as_its_image(pad, seed, epoch):
@@ -155,3 +119,39 @@ def test_a_mask_is_moved_as_its_image(pad, seed, epoch):
     labels = random_flip(random_crop(masks, pad, index, seed, epoch, fill=99), index, seed, epoch)
     assert torch.equal(labels == 99, moved == 0)
     assert torch.equal(labels[labels != 99].double(), moved[labels != 99])
+
+
+def test_numbers_are_standard_normal():
+    numbers = randomness.normal(torch.arange(20_000), 3, 4)
+    assert kstest(numbers.numpy(), "norm").pvalue > 0.01
+    assert randomness.normal(torch.arange(10**6), 0).isfinite().all()
+
+
+@pytest.mark.parametrize("level", [0.02, 0.1])
+def test_level_is_the_standard_deviation_as_a_share_of_the_pixel_range(level):
+    noise = add_noise(GREY, level, torch.arange(8), 0).double() - 128
+    assert noise.std().item() == pytest.approx(255 * level, rel=0.03)
+    assert noise.mean().item() == pytest.approx(0, abs=6 * level)
+
+
+def test_images_stay_bytes():
+    ends = torch.tensor([0, 255], dtype=torch.uint8).repeat(8, 3, 16, 8)
+    noisy = add_noise(ends, 0.5, torch.arange(8), 0)
+    assert noisy.dtype == torch.uint8
+    assert noisy[..., ::2].double().mean() < 100  # darker half of the noise is cut off, not wrapped around
+    assert noisy[..., 1::2].double().mean() > 155
+    assert torch.equal(add_noise(ends, 0.0, torch.arange(8), 0), ends)
+    assert add_noise(ends[:0], 0.5, torch.arange(0), 0).shape == (0, 3, 16, 16)
+
+
+def test_noise_depends_on_seed_and_row_alone():
+    rows = torch.tensor([6, 2, 5])
+    whole = add_noise(GREY, 0.1, torch.arange(8), 1)
+    assert torch.equal(add_noise(GREY[rows], 0.1, rows, 1), whole[rows])
+    assert not torch.equal(add_noise(GREY, 0.1, torch.arange(8), 2), whole)
+    assert not torch.equal(whole[0], whole[1])
+
+
+def test_levels_share_their_draw():
+    weak, strong = (add_noise(GREY, level, torch.arange(8), 0).double() - 128 for level in (0.05, 0.1))
+    assert (strong - 2 * weak).abs().max() <= 1.5

@@ -11,11 +11,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import numpy as np
 import pytest
 
-from evolvent.data import describe, fetch, load
-from evolvent.data.catalogue import Download
-from evolvent.data.download import download
-from evolvent.data.unpack import unpack
-from evolvent.errors import DataError
+from evolvent._core.files import draft_path
+from evolvent._core.lock import exclusive
+from evolvent.data import Download, describe, fetch, load
+from evolvent.data.fetching import download, unpack
+from evolvent.errors import ConfigError, DataError
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -159,7 +159,7 @@ def test_fetch_unpacks_and_skips(tmp_path, rng, server, served_entry):
     archive = _tar({f"stl10_binary/{name}": body for name, body in files.items()})
     served_entry("stl10", {"stl10.tar.gz": archive}, unpack=True, skip=("unlabeled_X.bin",))
     folder = fetch("stl10", tmp_path / "mine")
-    assert [item.name for item in folder.iterdir()] == ["stl10_binary"]
+    assert sorted(item.name for item in folder.iterdir()) == [".lock", "stl10_binary"]
     assert not (folder / "stl10_binary" / "unlabeled_X.bin").exists()
     assert len(load("stl10", tmp_path / "mine").train) == 10
 
@@ -171,7 +171,7 @@ def test_an_archive_of_something_else_is_said(tmp_path, server, served_entry):
 
 
 def test_sets_that_are_not_for_download():
-    with pytest.raises(DataError, match="digits is not for download"):
+    with pytest.raises(DataError, match="digits cannot be downloaded"):
         fetch("digits")
 
 
@@ -196,3 +196,15 @@ def test_what_is_no_archive(tmp_path, body):
     path.write_bytes(body)
     with pytest.raises(DataError, match="neither a tar nor a zip"):
         unpack(path, tmp_path / "out")
+
+
+def test_fetch_removes_what_a_killed_one_left_and_keeps_others_out(tmp_path, server, served_entry):
+    served_entry("stl10", {"stl10.tar.gz": _tar({"readme": b"hello"})}, unpack=True)
+    half = draft_path(tmp_path / "stl10") / "stl10_binary"
+    half.mkdir(parents=True)
+    with exclusive(tmp_path / "stl10"), pytest.raises(ConfigError, match="another process"):
+        fetch("stl10", tmp_path)
+    assert half.exists()
+    with pytest.raises(DataError, match="is not in it"):
+        fetch("stl10", tmp_path)
+    assert not half.parent.exists()

@@ -43,5 +43,5 @@ def test_masks_are_counted_by_pixels_that_have_a_class():
     "labels", [torch.zeros(2, dtype=torch.int64), torch.zeros(2, 3, 2, dtype=torch.uint8), torch.zeros(2, 2, 3)]
 )
 def test_masks_of_another_shape_or_kind_are_refused(labels):
-    with pytest.raises(ShapeError, match=r"labels are uint8 of shape \(2, 2, 3\), got"):
+    with pytest.raises(ShapeError, match=r"labels must be uint8 of shape \(2, 2, 3\), got"):
         masked(labels=labels)

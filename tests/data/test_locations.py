@@ -7,8 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from evolvent.data import cache_folder, describe, list_datasets, load, locate
-from evolvent.data.catalogue import Shipped
+from evolvent.data import Shipped, cache_folder, describe, list_datasets, load, locate
 from evolvent.errors import DataError, UnknownNameError
 
 NAMES = [
@@ -62,7 +61,7 @@ def test_a_missing_set_says_what_where_and_how(tmp_path, craft, name):
 def test_a_missing_file_is_named(tmp_path, rng, craft):
     craft.idx_set(tmp_path, rng)
     (tmp_path / f"{craft.IDX_STEMS[3]}.gz").unlink()
-    with pytest.raises(DataError, match=r"mnist is incomplete: .* has no t10k-labels-idx1-ubyte") as error:
+    with pytest.raises(DataError, match=r"mnist is incomplete: .* lacks t10k-labels-idx1-ubyte") as error:
         load("mnist", tmp_path)
     craft.one_line(error)
 
@@ -74,7 +73,7 @@ def test_common_file_names_elsewhere_are_no_incomplete_set(tmp_path):
 
 
 def test_a_folder_that_is_not_there(tmp_path):
-    with pytest.raises(DataError, match="is not there"):
+    with pytest.raises(DataError, match="does not exist"):
         load("mnist", tmp_path / "nowhere")
 
 
@@ -104,7 +103,7 @@ def test_cifar100_does_not_pass_for_cifar10(tmp_path, rng):
 
 def test_one_set_does_not_pass_for_another(tmp_path, data_folder, craft):
     shutil.copytree(locate("mnist", data_folder).match.folder, tmp_path / "fashion-mnist")
-    with pytest.raises(DataError, match="are those of mnist") as error:
+    with pytest.raises(DataError, match="are the files of mnist") as error:
         load("fashion-mnist", tmp_path)
     craft.one_line(error)
 
@@ -160,3 +159,8 @@ def test_cache_folders(monkeypatch, platform, expected):
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setattr("sys.platform", platform)
     assert cache_folder() == Path.home() / expected
+
+
+@pytest.mark.parametrize("name", list_datasets())
+def test_advice_is_short_enough_to_read(name):
+    assert len(describe(name).advice) < 220

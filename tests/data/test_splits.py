@@ -46,7 +46,7 @@ def test_other_fractions_are_refused(pictures, fraction):
 
 
 def test_more_than_there_are_is_refused():
-    with pytest.raises(ConfigError, match="4 images cannot be chosen from 3"):
+    with pytest.raises(ConfigError, match="cannot choose 4 images from 3"):
         stratified(torch.zeros(3, dtype=torch.int64), 4, 0)
 
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from evolvent._core import randomness
-from evolvent.data import BatchLoader, ImageSet, add_noise, random_crop, random_exposure, random_flip, split
+from evolvent.data import Batches, ImageSet, ImageSource, add_noise, random_crop, random_exposure, random_flip, split
 
 SEED, EPOCHS = 3, range(12)
 BYTES = torch.zeros(8, 1, 4, 4, dtype=torch.uint8)
@@ -15,10 +15,9 @@ ROWS = torch.arange(8)
 
 
 def orders() -> None:
-    loader = BatchLoader(IMAGES, 4, seed=SEED)
+    batches = Batches(ImageSource(IMAGES), 4, seed=SEED)
     for epoch in (*EPOCHS, 0x5711):
-        loader.set_epoch(epoch)
-        next(iter(loader))
+        batches.at(epoch * len(batches))
 
 
 USES = {

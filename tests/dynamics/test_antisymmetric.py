@@ -8,7 +8,7 @@ from torch.nn import functional as F
 from torch.testing import assert_close
 
 from evolvent.dynamics import Antisymmetric
-from evolvent.dynamics.activation import ActivationName
+from evolvent.dynamics.layers import ActivationName
 from evolvent.errors import ConfigError, UnknownNameError
 
 kinds = st.sampled_from(["dense", "full", "lean", "lean5", "lean-sum", "multigrid"])
@@ -55,7 +55,7 @@ def test_dense_against_the_formula(dtype, tolerance):
 
 @pytest.mark.parametrize("damping", [-0.1, float("nan"), float("inf")])
 def test_negative_damping_is_refused(damping):
-    with pytest.raises(ConfigError, match="damping must be at least 0"):
+    with pytest.raises(ConfigError, match="damping must be finite and at least 0"):
         Antisymmetric(2, damping=damping)
 
 

@@ -8,7 +8,7 @@ from torch import nn
 from torch.testing import assert_close
 
 from evolvent.dynamics import Hamiltonian
-from evolvent.dynamics.activation import ActivationName
+from evolvent.dynamics.layers import ActivationName
 from evolvent.integrators import Euler, Verlet
 
 

@@ -9,7 +9,7 @@ from torch.nn import functional as F
 from torch.testing import assert_close
 
 from evolvent.dynamics import Parabolic
-from evolvent.dynamics.activation import ActivationName
+from evolvent.dynamics.layers import ActivationName
 from evolvent.integrators import Euler
 
 kinds = st.sampled_from(["dense", "full", "lean", "lean5", "multigrid"])

@@ -6,7 +6,7 @@ from torch.nn import functional as F
 from torch.testing import assert_close
 
 from evolvent.dynamics import Parabolic, ReactionDiffusion, Residual
-from evolvent.errors import ConfigError
+from evolvent.errors import UnknownNameError
 from evolvent.operators import DenseDiffusion, DepthwiseDiffusion
 
 kinds = st.sampled_from(["dense", "full", "lean", "lean5", "multigrid"])
@@ -76,5 +76,5 @@ def test_parts_follow_the_options(operator, reaction, kinds):
 
 
 def test_unknown_reaction_is_refused():
-    with pytest.raises(ConfigError, match="got 'burning'"):
+    with pytest.raises(UnknownNameError, match="unknown reaction 'burning'"):
         ReactionDiffusion(2, reaction="burning")  # type: ignore[arg-type]

@@ -7,7 +7,7 @@ from torch.nn import functional as F
 from torch.testing import assert_close
 
 from evolvent.dynamics import SecondOrder
-from evolvent.dynamics.activation import ActivationName
+from evolvent.dynamics.layers import ActivationName
 
 kinds = st.sampled_from(["dense", "full", "lean", "lean5", "multigrid"])
 activations = st.sampled_from(get_args(ActivationName))

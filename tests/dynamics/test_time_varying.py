@@ -197,7 +197,7 @@ def test_roughness_is_over_the_knots():
 
 
 def test_misuse_is_answered():
-    with pytest.raises(ConfigError, match="knots >= 2, got None"):
+    with pytest.raises(ConfigError, match="whole number of at least 2, got None"):
         time_varying(Growth(), end_time=1.0)
     with pytest.raises(ConfigError, match="at least 2 knots, got 1"):
         time_varying([Growth()], end_time=1.0)

@@ -2,7 +2,6 @@
 
 import csv
 import json
-from dataclasses import asdict
 
 import pytest
 import torch
@@ -11,22 +10,21 @@ import yaml
 from evolvent import load
 from evolvent._core.errors import ConfigError, DataError, UnknownNameError
 from evolvent._core.lock import exclusive
-from evolvent.data import load as load_data
-from evolvent.experiments.engine import build_model, evaluate_run
+from evolvent.experiments.engine import DataShelf, build_model, evaluate_run
 from evolvent.experiments.grid import run_folder, run_grid
 from evolvent.experiments.observer import Observer
-from evolvent.experiments.record import cell_folders, is_finished, read_record
+from evolvent.experiments.record import cell_folders, is_finished, read_recipe, read_record
 
 
 class Notes(Observer):
     def __init__(self):
         self.heard = []
 
-    def grid_starts(self, cells, costs, source):
-        self.heard.append(("grid", len(cells), sorted(costs)))
+    def grid_starts(self, cells, origin):
+        self.heard.append(("grid", len(cells), origin))
 
-    def network_advised(self, variant, advice):
-        self.heard.append(("advised", variant, advice))
+    def network_measured(self, cell, cost, advice):
+        self.heard.append(("measured", cell.variant, advice))
 
     def cell_skipped(self, cell, folder, result):
         self.heard.append(("skipped", cell.label))
@@ -40,45 +38,51 @@ class Notes(Observer):
     def cell_ends(self, cell, folder, result):
         self.heard.append(("ends", cell.label))
 
+    def of(self, kind):
+        return [note for note in self.heard if note[0] == kind]
+
 
 def test_a_step_that_is_too_large_is_told_before_the_training(tiny, tmp_path):
     notes, large = Notes(), {"model": {"options": {"step_size": 1.5}}}
     training = {"epochs": 1, "clip_norm": 0.1}
-    recipe = tiny(training=training, data={"fraction": 0.1}, variants={"good": {}, "large": large})
-    run_grid(recipe, tmp_path / "run", observer=notes)
-    assert [note[0] for note in notes.heard if note[0] != "progress"][:3] == ["grid", "advised", "starts"]
-    [(_, variant, advice)] = [note for note in notes.heard if note[0] == "advised"]
-    assert variant == "large"
-    assert "step 1.5 of Verlet() lies beyond the largest stable one" in advice
+    run_grid(tiny(training=training, variants={"good": {}, "large": large}), tmp_path / "run", observer=notes)
+    order = [note[0] for note in notes.heard if note[0] != "progress"]
+    assert order == ["grid", *["measured", "starts", "ends"] * 2]
+    [good, large] = [advice for _, _, advice in notes.of("measured")]
+    assert good == ""
+    assert "step 1.5 of Verlet() lies beyond the largest stable one" in large
 
 
 def test_a_run_leaves_every_file(tiny, tmp_path):
     notes = Notes()
-    results = run_grid(tiny(training={"epochs": 6}, data={"validation": 0.2}), tmp_path / "run", observer=notes)
+    recipe = tiny(training={"epochs": 4}, data={"validation": 0.2, "fraction": 0.5})
+    results = run_grid(recipe, tmp_path / "run", observer=notes)
     names = {path.name for path in (tmp_path / "run").iterdir()}
     assert names >= {"config.yaml", "recipe.yaml", "metrics.csv", "checkpoints", "model", "environment.json",
-                     "evaluation.npz", "result.json"}  # fmt: skip
+                     "findings.json", "findings.npz", "result.json"}  # fmt: skip
     record = read_record(tmp_path / "run")
-    assert asdict(record.result) == asdict(results["hamiltonian-seed0"])
-    assert record.metrics["epoch"] == [1, 2, 3, 4, 5, 6]
+    assert record.result == results["hamiltonian-seed0"]
+    assert record.metrics["epoch"] == [1, 2, 3, 4]
     assert record.metrics["train_loss"][-1] < record.metrics["train_loss"][0]
-    assert record.result.best_epoch == 1 + max(range(6), key=record.metrics["val_accuracy"].__getitem__)
-    assert record.result.accuracy > 0.2  # ten classes
-    assert record.evaluation.confusion.sum() == 360
-    assert len(record.evaluation.features) == 2
+    assert record.result.best_epoch == 1 + max(range(4), key=record.metrics["val_accuracy"].__getitem__)
+    assert record.findings.matrices[0].counts.sum() == 360
+    assert len(record.findings.features[0].maps) == 2
     assert record.environment["packages"]["torch"] == torch.__version__
+    assert record.environment["format"] == 1
     assert not list((tmp_path / "run").rglob("*.draft"))
-    final = [p for kind, p in (n for n in notes.heard if n[0] == "progress")][-1]
+    final = notes.of("progress")[-1][1]
     assert final.epoch_ends
-    assert (final.step, final.epoch) == (final.steps, 6)
-    assert final.images_per_second > 0
+    assert (final.step, final.epoch) == (final.steps, 4)
+    assert final.share_done == 1
+    assert final.rows_per_second > 0
 
 
 def test_evaluating_anew_gives_the_stored_figures(tiny, tmp_path):
-    result = run_grid(tiny(), tmp_path / "run")["hamiltonian-seed0"]
-    _, classes, figures = evaluate_run(tmp_path / "run")
-    assert figures == {name: getattr(result, name) for name in figures}
-    assert classes == result.classes
+    result = run_grid(tiny(training={"epochs": 1}), tmp_path / "run")["hamiltonian-seed0"]
+    cell, kinds, found = evaluate_run(tmp_path / "run")
+    assert found.figures == result.figures
+    assert kinds == result.kinds
+    assert cell.label == "hamiltonian-seed0"
 
 
 def test_a_grid_runs_every_variant_and_seed_and_skips_what_is_finished(tiny, tmp_path):
@@ -90,22 +94,58 @@ def test_a_grid_runs_every_variant_and_seed_and_skips_what_is_finished(tiny, tmp
     (tmp_path / "grid/cells/small-seed1/result.json").unlink()
     notes = Notes()
     again = run_grid(recipe, tmp_path / "grid", resume=True, observer=notes)
-    assert [n for n in notes.heard if n[0] == "skipped"] == [
-        ("skipped", "small-seed0"), ("skipped", "residual-seed0"), ("skipped", "residual-seed1")]  # fmt: skip
-    assert ("starts", "small-seed1", True) in notes.heard
-    assert {k: v.accuracy for k, v in again.items()} == {k: v.accuracy for k, v in results.items()}
+    assert [label for _, label in notes.of("skipped")] == ["small-seed0", "residual-seed0", "residual-seed1"]
+    assert notes.of("starts") == [("starts", "small-seed1", True)]
+    assert {k: v.figures for k, v in again.items()} == {k: v.figures for k, v in results.items()}
+
+
+def test_every_network_is_built_once(tiny, tmp_path, count_networks):
+    variants = {"a": {}, "b": {"optimizer": {"lr": 0.01}}}
+    run_grid(tiny(variants=variants, seeds=[0, 1], training={"steps": 1}), tmp_path / "grid")
+    assert len(count_networks) == 4
+
+
+def test_seeds_are_added_to_a_finished_run_of_one_cell(tiny, tmp_path):
+    training = {"epochs": 1}
+    first = run_grid(tiny(training=training), tmp_path / "run")
+    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "run/model").iterdir()}
+    notes = Notes()
+    more = run_grid(tiny(training=training, seeds=[0, 1]), tmp_path / "run", resume=True, observer=notes)
+    assert notes.of("skipped") == [("skipped", "hamiltonian-seed0")]
+    assert notes.of("starts") == [("starts", "hamiltonian-seed1", False)]
+    assert more["hamiltonian-seed0"] == first["hamiltonian-seed0"]
+    assert {path: path.stat().st_mtime_ns for path in before} == before
+    recipe = read_recipe(tmp_path / "run")
+    assert recipe
+    assert recipe.seeds == [0, 1]
+    folders = cell_folders(tmp_path / "run")
+    assert folders == [tmp_path / "run", tmp_path / "run/cells/hamiltonian-seed1"]
+    run_grid(tiny(training=training, seeds=[2]), tmp_path / "run", resume=True)
+    assert read_recipe(tmp_path / "run") == recipe.model_copy(update={"seeds": [0, 1, 2]})
+    assert [read_record(folder).cell.seed for folder in cell_folders(tmp_path / "run")] == [0, 1, 2]
+
+
+@pytest.mark.parametrize("name", ["../out", "/etc/evil", "a/b", "..", "C:\\x", "Größe 1"])
+def test_names_of_variants_and_recipes_stay_inside_the_folder(tiny, tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    recipe = tiny(name=name, variants={name: {}, "other": {}}, training={"steps": 1})
+    folder = run_folder(recipe)
+    assert folder.parent.parent.name == "runs"
+    assert not folder.is_absolute()
+    results = run_grid(recipe, folder)
+    assert list(results) == [f"{name}-seed0", "other-seed0"]
+    assert [path.name for path in tmp_path.iterdir()] == ["runs"]
+    cells = cell_folders(folder)
+    assert all(cell.parent == folder / "cells" for cell in cells)
+    assert {read_record(cell).cell.label for cell in cells} == set(results)
 
 
 def test_a_second_run_into_the_same_folder_needs_resume(tiny, tmp_path):
-    run_grid(tiny(training={"epochs": 1}), tmp_path / "run")
+    run_grid(tiny(training={"steps": 1}), tmp_path / "run")
     with pytest.raises(ConfigError, match="--resume"):
-        run_grid(tiny(training={"epochs": 1}), tmp_path / "run")
-
-
-def test_resume_does_not_mix_runs_with_other_settings(tiny, tmp_path):
-    run_grid(tiny(training={"epochs": 1}), tmp_path / "run")
+        run_grid(tiny(training={"steps": 1}), tmp_path / "run")
     with pytest.raises(ConfigError, match="other settings"):
-        run_grid(tiny(training={"epochs": 2}), tmp_path / "run", resume=True)
+        run_grid(tiny(training={"steps": 2}), tmp_path / "run", resume=True)
 
 
 def test_two_processes_cannot_run_in_one_folder(tiny, tmp_path):
@@ -113,29 +153,71 @@ def test_two_processes_cannot_run_in_one_folder(tiny, tmp_path):
         run_grid(tiny(), tmp_path / "run")
 
 
+def one_line(caught) -> str:
+    message = str(caught.value)
+    assert "\n" not in message
+    assert len(message) < 400  # a path of the test's own folder is long
+    return message
+
+
 @pytest.mark.parametrize(
-    ("changes", "error"),
+    ("changes", "error", "said"),
     [
-        ({"model": {"name": "hamiltonia", "options": {}}}, UnknownNameError),
-        ({"model": {"options": {"chanels": [4]}}}, UnknownNameError),
-        ({"model": {"options": {"channels": "wide"}}}, ConfigError),
-        ({"data": {"name": "digts"}}, UnknownNameError),
-        ({"data": {"name": "svhn"}}, DataError),
-        ({"training": {"gradient": "backprob"}}, UnknownNameError),
-        ({"data": {"batch_size": 5000}}, ConfigError),
+        ({"model": {"name": "hamiltonia", "options": {}}}, UnknownNameError, "Did you mean 'hamiltonian'"),
+        ({"model": {"options": {"chanels": [4]}}}, UnknownNameError, "Did you mean 'channels'"),
+        ({"model": {"options": {"channels": "wide"}}}, ConfigError, "channels"),
+        ({"data": {"name": "digts"}}, UnknownNameError, "Did you mean 'digits'"),
+        ({"data": {"name": "svhn"}}, DataError, "svhn"),
+        ({"data": {"fracton": 0.5}}, UnknownNameError, "Did you mean 'data.fraction'"),
+        ({"data": {"batch_size": 5000}}, ConfigError, "do not fill one batch of 5000.*set data.batch_size to at most"),
+        ({"task": {"name": "clasification"}}, UnknownNameError, "Did you mean 'classification'"),
+        ({"task": {"name": "segmentation"}}, ConfigError, "digits is a set for task.name classification"),
+        ({"task": {"class_weights": "log"}}, UnknownNameError, "task.class_weights"),
+        ({"task": 3}, ConfigError, "task: input should be a valid dictionary, got 3"),
+        ({"training": {"gradient": "backprob"}}, UnknownNameError, "Did you mean 'backprop'"),
+        ({"training": {"epochs": 2, "steps": 3}}, ConfigError, "give one of epochs, steps and budget, not epochs and"),
+        ({"training": {"budget": 0}}, ConfigError, "training.budget: .*greater than 0"),
+        ({"training": {"budget": "0s"}}, ConfigError, "training.budget: .*greater than 0"),
+        ({"training": {"budget": "soon"}}, ConfigError, "training.budget: "),
+        ({"training": {"steps": 0}}, ConfigError, "training.steps: .*greater than or equal to 1"),
     ],
 )
-def test_bad_input_is_refused_before_anything_is_written(tiny, tmp_path, monkeypatch, changes, error):
+def test_bad_input_is_refused_before_anything_is_written(tiny, tmp_path, monkeypatch, changes, error, said):
     monkeypatch.delenv("EVOLVENT_DATA", raising=False)
     monkeypatch.setenv("EVOLVENT_CACHE", str(tmp_path / "cache"))
-    with pytest.raises(error):
+    with pytest.raises(error, match=said) as caught:
         run_grid(tiny(**changes), tmp_path / "run")
+    one_line(caught)
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "said"),
+    [
+        ({"task": {"turns": "overlapping"}}, ConfigError, "'network' and 'head' train the same parameter at the same"),
+        ({"task": {"turns": "empty"}}, ConfigError, "turn 'nobody' has no parameters to train. Leave it out"),
+        ({"data": {"rows": 0}}, DataError, "there are no points in the train part. Check the data section"),
+        ({"data": {"batch_size": 25}}, ConfigError, "24 rows do not fill one batch of 25"),
+        ({"data": {"name": "digits"}}, UnknownNameError, "data.name"),
+    ],
+)
+def test_a_task_that_cannot_be_trained_is_refused_before_anything_is_written(plane, tmp_path, changes, error, said):
+    with pytest.raises(error, match=said) as caught:
+        run_grid(plane(**changes), tmp_path / "run")
+    one_line(caught)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_later_variant_that_cannot_be_trained_is_refused_before_the_first_one_is(tiny, tmp_path):
+    recipe = tiny(variants={"good": {}, "bad": {"model": {"options": {"blocks": 0}}}})
+    with pytest.raises(ConfigError):
+        run_grid(recipe, tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 
 def test_the_same_recipe_gives_the_same_weights_and_another_seed_others(tiny, tmp_path):
     for name, seed in (("a", 0), ("b", 0), ("c", 1)):
-        run_grid(tiny(seeds=[seed], training={"epochs": 1}), tmp_path / name)
+        run_grid(tiny(seeds=[seed], training={"steps": 3}), tmp_path / name)
     a, b, c = (load(tmp_path / name / "model").state_dict() for name in "abc")
     assert all(torch.equal(a[key], b[key]) for key in a)
     assert not all(torch.equal(a[key], c[key]) for key in a)
@@ -147,17 +229,23 @@ def test_metrics_config_and_environment_are_plain_files(tiny, tmp_path):
     assert config["optimizer"]["lr"] == 0.05
     assert config["optimizer"]["betas"] == [0.9, 0.999]  # complete: defaults are written out
     [row] = csv.DictReader((tmp_path / "run/metrics.csv").read_text().splitlines())
-    assert float(row["test_accuracy"]) == json.loads((tmp_path / "run/result.json").read_text())["accuracy"]
+    figures = json.loads((tmp_path / "run/result.json").read_text())["figures"]
+    assert float(row["test_accuracy"]) == figures["accuracy"]
 
 
-def test_the_folder_changes_with_every_setting_that_matters(tiny):
-    base, other, words = tiny(), tiny(optimizer={"lr": 0.01}), tiny(question="Why?")
-    assert run_folder(base) == run_folder(words) != run_folder(other)
+def test_the_folder_changes_with_what_is_said_of_the_setting_alone(tiny):
+    base = tiny()
+    assert run_folder(base) != run_folder(tiny(optimizer={"lr": 0.01}))
+    assert run_folder(base) != run_folder(tiny(variants={"a": {"optimizer": {"lr": 0.01}}}))
+    for other in (tiny(question="Why?"), tiny(seeds=[3, 4]), tiny(minutes=2.0)):
+        assert run_folder(other) == run_folder(base)
+    assert yaml.safe_load(yaml.safe_dump(base.model_dump(mode="json")))["optimizer"] == {"lr": 0.05}  # nothing unsaid
 
 
 def test_double_precision_trains(tiny, tmp_path):
     run_grid(tiny(training={"epochs": 1, "precision": "64-true"}), tmp_path / "run")
     assert is_finished(tmp_path / "run")
+    assert {p.dtype for p in load(tmp_path / "run/model").parameters()} == {torch.float64}
 
 
 def test_the_order_in_memory_changes_rounding_alone(tiny, tmp_path):
@@ -170,7 +258,7 @@ def test_the_order_in_memory_changes_rounding_alone(tiny, tmp_path):
 
 
 def test_the_order_in_memory_is_that_of_the_recipe(tiny):
-    cell = tiny(training={"memory_format": "channels_last"}).cells()[0]
-    weights = [p for p in build_model(cell, load_data("digits")).parameters() if p.ndim == 4]
+    [cell] = tiny(training={"memory_format": "channels_last"}).cells()
+    weights = [p for p in build_model(cell, DataShelf().material(cell)).parameters() if p.ndim == 4]
     assert all(p.is_contiguous(memory_format=torch.channels_last) for p in weights)
     assert not all(p.is_contiguous() for p in weights)

@@ -13,13 +13,12 @@ import pytest
 import torch
 import yaml
 
-from evolvent import load
 from evolvent._core.errors import ConfigError, NonFiniteError, StorageError
 from evolvent._core.files import draft_path
-from evolvent.experiments import checkpoints
-from evolvent.experiments.checkpoints import LAST, AtomicCheckpointIO
+from evolvent.experiments import training
+from evolvent.experiments.checkpoints import LAST, read_checkpoint, write_checkpoint
 from evolvent.experiments.grid import run_grid
-from evolvent.experiments.record import is_finished, read_record
+from evolvent.experiments.record import is_finished
 from evolvent.tasks.classification import Classification
 
 TRAIN = """
@@ -30,12 +29,11 @@ from evolvent.experiments.observer import Observer
 from evolvent.experiments.recipe import Recipe
 
 class Announce(Observer):
+    interval = 0.0
     def cell_progresses(self, cell, progress):
         print("step", progress.step, flush=True)
 
 torch.set_num_threads(1)
-import evolvent.experiments.history as history
-history.Stopwatch.__init__.__defaults__ = (0.0,)  # announce every step
 recipe = Recipe.read(yaml.safe_load(Path(sys.argv[1]).read_text()), "test")
 run_grid(recipe, Path(sys.argv[2]), resume=True, observer=Announce())
 """
@@ -57,44 +55,46 @@ def kill_after(process: subprocess.Popen, steps: int, delay: float) -> None:
         process.send_signal(signal.SIGKILL)
 
 
-def test_killed_at_random_steps_and_resumed_the_weights_are_bitwise_those_of_an_uninterrupted_run(tiny, tmp_path):
+def test_killed_at_random_steps_and_resumed_the_weights_are_bitwise_those_of_an_uninterrupted_run(
+    tiny, tmp_path, assert_same_run
+):
     """Dropout, augmentation, momentum and checkpoints inside epochs are on; several kills in one run."""
-    recipe = tiny(training={"epochs": 3, "checkpoint_steps": 4}, data={"validation": 0.1})
+    recipe = tiny(training={"epochs": 3, "checkpoint_steps": 3}, data={"validation": 0.1, "fraction": 0.5})
     recipe_file = tmp_path / "recipe.yaml"
     recipe_file.write_text(yaml.safe_dump(recipe.model_dump(mode="json")))
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     run_grid(recipe, whole)
     draw = random.Random(0)
-    for _ in range(4):
-        kill_after(start(recipe_file, killed), draw.randrange(3, 20), draw.random() * 0.02)
+    for _ in range(2):
+        kill_after(start(recipe_file, killed), draw.randrange(4, 14), draw.random() * 0.02)
         assert not is_finished(killed)
     with start(recipe_file, killed) as last:
         last.communicate()
     assert last.returncode == 0
-    expected, found = (load(folder / "model").state_dict() for folder in (whole, killed))
-    assert all(torch.equal(expected[key], found[key]) for key in expected)
-    one, other = (read_record(folder).metrics for folder in (whole, killed))
-    for column in set(one) - {"seconds", "images_per_second"}:
-        assert one[column] == other[column], column
+    assert_same_run(whole, killed)
 
 
-@pytest.mark.parametrize("training", [{"epochs": 3}, {"epochs": 3, "refine_at": [1, 2]}], ids=["plain", "multilevel"])
-@pytest.mark.parametrize("epochs_done", [1, 2])
-def test_resuming_after_a_whole_epoch_gives_the_same_weights(tiny, tmp_path, monkeypatch, epochs_done, training):
-    run_grid(tiny(training=training), tmp_path / "whole")
+@pytest.fixture(scope="module")
+def whole_runs() -> dict[str, Path]:
+    return {}
 
-    def stop(self, trainer, task):
-        trainer.save_checkpoint(self.path)
-        if trainer.current_epoch + 1 == epochs_done:
-            raise RuntimeError("power cut")
 
-    with monkeypatch.context() as patch:
-        patch.setattr(checkpoints.LastCheckpoint, "on_train_epoch_end", stop)
-        with pytest.raises(RuntimeError, match="power cut"):
-            run_grid(tiny(training=training), tmp_path / "cut")
-    run_grid(tiny(training=training), tmp_path / "cut", resume=True)
-    expected, found = (load(tmp_path / name / "model").state_dict() for name in ("whole", "cut"))
-    assert all(torch.equal(expected[key], found[key]) for key in expected)
+@pytest.mark.parametrize("kind", ["plain", "multilevel"])
+@pytest.mark.parametrize("cut", [{"epoch": 1}, {"epoch": 2}, {"step": 4}, {"step": 8}], ids=str)
+def test_resuming_gives_the_same_weights(
+    tiny, tmp_path_factory, tmp_path, power_cut, assert_same_run, whole_runs, monkeypatch, kind, cut
+):
+    """After whole epochs, and inside of them between two checkpoints."""
+    monkeypatch.setattr(training, "_WRITE_SECONDS", 0.0)
+    marks = [1, 2] if kind == "multilevel" else []
+    recipe = tiny(training={"epochs": 3, "refine_at": marks, "checkpoint_steps": 3})
+    if kind not in whole_runs:
+        whole_runs[kind] = tmp_path_factory.mktemp("runs") / kind
+        run_grid(recipe, whole_runs[kind])
+    with power_cut().expected:
+        run_grid(recipe, tmp_path / "cut", observer=power_cut(**cut))
+    run_grid(recipe, tmp_path / "cut", resume=True)
+    assert_same_run(whole_runs[kind], tmp_path / "cut")
 
 
 def test_a_half_written_file_is_never_taken_for_whole(tiny, tmp_path):
@@ -136,21 +136,26 @@ def test_a_loss_that_explodes_stops_training_and_names_step_and_layer(tiny, tmp_
 
 
 def test_the_last_good_checkpoint_stays_when_the_loss_explodes(tiny, tmp_path, monkeypatch):
-    def poison(self):
-        if self.trainer.current_epoch == 1:
+    real = Classification.objective
+
+    def poison(self, batch, turn):
+        if batch.epoch == 1:
             self.model.head.linear.weight.data.fill_(float("nan"))
+        return real(self, batch, turn)
 
-    monkeypatch.setattr(Classification, "on_train_epoch_start", poison)
-    with pytest.raises(NonFiniteError, match=r"at step 29: the loss is nan and the gradient of 'head.linear.bias'"):
+    monkeypatch.setattr(Classification, "objective", poison)
+    with pytest.raises(NonFiniteError, match=r"at step 5: the loss is nan and the gradient of 'head.linear.bias'"):
         run_grid(tiny(), tmp_path / "run")
-    state = AtomicCheckpointIO().load_checkpoint(tmp_path / "run" / LAST)["state_dict"]
-    assert all(tensor.isfinite().all() for tensor in state.values())
+    state = read_checkpoint(tmp_path / "run")
+    assert state is not None
+    assert all(tensor.isfinite().all() for tensor in state["task"].values())
 
 
-def test_a_foreign_checkpoint_is_refused_in_one_line(tiny, tmp_path):
+@pytest.mark.parametrize("content", [b"not a checkpoint", b"", b"PK\x03\x04 torn"])
+def test_a_foreign_checkpoint_is_refused_in_one_line(tiny, tmp_path, content):
     (tmp_path / "run/checkpoints").mkdir(parents=True)
-    (tmp_path / "run" / LAST).write_bytes(b"not a checkpoint")
-    with pytest.raises(ConfigError, match="is no checkpoint of ours") as caught:
+    (tmp_path / "run" / LAST).write_bytes(content)
+    with pytest.raises(ConfigError, match="is not a checkpoint of ours") as caught:
         run_grid(tiny(), tmp_path / "run")
     assert "\n" not in str(caught.value)
 
@@ -160,7 +165,18 @@ def test_a_checkpoint_with_code_in_it_is_refused_and_not_run(tmp_path):
         def __reduce__(self):
             return (os.mkdir, (str(tmp_path / "sprung"),))
 
-    torch.save({"state": Trap()}, tmp_path / "trap.ckpt")
-    with pytest.raises(ConfigError, match="no checkpoint of ours"):
-        AtomicCheckpointIO().load_checkpoint(tmp_path / "trap.ckpt")
+    (tmp_path / LAST).parent.mkdir()
+    torch.save({"state": Trap()}, tmp_path / LAST)
+    with pytest.raises(ConfigError, match="not a checkpoint of ours"):
+        read_checkpoint(tmp_path)
     assert not (tmp_path / "sprung").exists()
+
+
+def test_a_checkpoint_of_a_later_format_is_refused_in_one_line(tmp_path):
+    write_checkpoint(tmp_path, {"step": 3})
+    state = read_checkpoint(tmp_path)
+    assert state is not None
+    assert state["step"] == 3
+    torch.save({**state, "format": state["format"] + 1}, tmp_path / LAST)
+    with pytest.raises(ConfigError, match="of another version of the library. Delete it to train anew"):
+        read_checkpoint(tmp_path)

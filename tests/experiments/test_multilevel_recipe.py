@@ -4,21 +4,20 @@ import pytest
 
 from evolvent import evolutions, load
 from evolvent.errors import ConfigError
-from evolvent.experiments import checkpoints
+from evolvent.experiments import training
 from evolvent.experiments.engine import Resources
 from evolvent.experiments.grid import run_grid
-from evolvent.experiments.recipe import TrainingConfig
-
-
-def test_levels_are_the_epochs_between_refinements():
-    assert TrainingConfig(epochs=8).level_epochs == (8,)
-    assert TrainingConfig(epochs=8, refine_at=[2, 4]).level_epochs == (2, 2, 4)
 
 
 @pytest.mark.parametrize("marks", [[2, 2], [3, 1], [4], [0, 1]])
 def test_refinements_come_one_after_the_other_before_the_end(tiny, marks):
     with pytest.raises(ConfigError, match="refine_at"):
-        tiny(training={"epochs": 4, "refine_at": marks})
+        tiny(training={"epochs": 4, "refine_at": marks}).cells()
+
+
+def test_refinements_are_counted_in_epochs(tiny):
+    with pytest.raises(ConfigError, match="refine_at counts epochs, so the length must be given in epochs"):
+        tiny(training={"steps": 4, "refine_at": [1]}).cells()
 
 
 def test_a_grid_keeps_the_deepest_network_and_says_its_cost(tiny, tmp_path):
@@ -27,24 +26,6 @@ def test_a_grid_keeps_the_deepest_network_and_says_its_cost(tiny, tmp_path):
     model = load(tmp_path / "run" / "model")
     assert [(e.steps, e.step_size) for _, e in evolutions(model)] == [(4, 0.05), (4, 0.05)]
     assert result.cost.parameters == sum(p.numel() for p in model.parameters())
-
-
-def test_killed_inside_an_epoch_of_a_finer_level_it_goes_on_there(tiny, tmp_path, monkeypatch):
-    recipe = tiny(training={"epochs": 2, "refine_at": [1], "checkpoint_steps": 4})
-    run_grid(recipe, tmp_path / "whole")
-
-    def stop(self, trainer, task, outputs, batch, batch_idx):
-        if trainer.current_epoch == 1 and batch_idx == 3:
-            trainer.save_checkpoint(self.path)
-            raise RuntimeError("power cut")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(checkpoints.LastCheckpoint, "on_train_batch_end", stop)
-        with pytest.raises(RuntimeError, match="power cut"):
-            run_grid(recipe, tmp_path / "cut")
-    run_grid(recipe, tmp_path / "cut", resume=True)
-    expected, found = (load(tmp_path / name / "model").state_dict() for name in ("whole", "cut"))
-    assert all(expected[key].equal(found[key]) for key in expected)
 
 
 @pytest.mark.parametrize(
@@ -60,3 +41,26 @@ def test_what_cannot_be_refined_is_said_before_training(tiny, tmp_path, changes,
     with pytest.raises(ConfigError, match=said):
         run_grid(recipe, tmp_path / "run", resources=resources)
     assert not (tmp_path / "run").exists()
+
+
+def test_a_network_of_several_optimisers_is_not_refined(plane, tmp_path):
+    recipe = plane(training={"epochs": 2, "refine_at": [1]}, task={"turns": "alternating"})
+    with pytest.raises(ConfigError, match="refine_at needs a task with one optimiser, got 2"):
+        run_grid(recipe, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_momenta_are_carried_over(tiny, tmp_path, monkeypatch):
+    """The first step of a level starts from the momenta of the level before."""
+    carried = []
+
+    def carry(old, old_optimizer, new, new_optimizer):
+        real(old, old_optimizer, new, new_optimizer)
+        carried.append([state["momentum_buffer"].abs().sum().item() for state in new_optimizer.state.values()])
+
+    real = training.carry_state
+    monkeypatch.setattr(training, "carry_state", carry)
+    run_grid(tiny(training={"epochs": 3, "refine_at": [1, 2]}), tmp_path / "run")
+    assert len(carried) == 2
+    assert len(carried[1]) > len(carried[0])
+    assert all(size > 0 for sizes in carried for size in sizes)

@@ -8,16 +8,15 @@ import torch
 from evolvent._core.errors import ConfigError, UnknownNameError
 from evolvent.experiments.catalogue import load_recipe, recipe_names
 from evolvent.experiments.recipe import Recipe, StudyRecipe
-from evolvent.experiments.studies import StudyResult, discretise_optimise, find_study, study_names
+from evolvent.experiments.studies import discretise_optimise, find_study, study_names
 from evolvent.experiments.studies import imex_global_view as imex
 from evolvent.experiments.studies import multilevel as levels
-from evolvent.experiments.studies import spirals as flows
 from evolvent.experiments.studies.scaling_model import StepCosts, critical_path, modelled_speedup
 from evolvent.gradients import LayerParallel
 from evolvent.networks import PAPERS
+from evolvent.tasks import Findings
 
 SMALL = {
-    "spirals": {"points": 100, "turns": 1.0, "epochs": 150, "layers": 6, "shown": 30, "grid": 8},
     "discretise-optimise": {"steps": [4, 8, 16], "epochs": 40, "training_steps": [2], "horizons": [0.5, 2.0, 8.0]},
     "imex-global-view": {"size": 16, "shortest": 13, "blocks": 1, "images": 200, "iterations": 150, "channels": 8},
     "multilevel": {"epochs": [2, 2], "images": 300, "repeats": 1, "channels": 8},
@@ -29,13 +28,13 @@ SMALL = {
 
 
 @pytest.fixture(scope="module")
-def results() -> dict[str, StudyResult]:
+def results() -> dict[str, Findings]:
     return {}
 
 
 @pytest.fixture
 def find(results):
-    def run(name: str) -> StudyResult:
+    def run(name: str) -> Findings:
         if name not in results:
             told = []
             study = find_study(name)
@@ -71,10 +70,10 @@ def test_every_study_has_a_recipe_and_a_result_of_plain_data(name, find):
 
 
 def test_the_same_seed_gives_the_same_figures(find):
-    study = find_study("spirals")
-    again = study.run(study.settings(**SMALL["spirals"]), 0, lambda share, text: None)
-    assert again.tables == find("spirals").tables
-    other = study.run(study.settings(**SMALL["spirals"]), 1, lambda share, text: None)
+    study = find_study("multilevel")
+    again = study.run(study.settings(**SMALL["multilevel"]), 0, lambda share, text: None)
+    assert again.tables == find("multilevel").tables
+    other = study.run(study.settings(**SMALL["multilevel"]), 1, lambda share, text: None)
     assert other.tables != again.tables
 
 
@@ -84,32 +83,6 @@ def test_a_study_leaves_the_random_state_alone():
         study = find_study(name)
         study.run(study.settings(**SMALL[name]), 0, lambda share, text: None)
     assert torch.equal(torch.random.get_rng_state(), state)
-
-
-def test_spirals_are_learnt_at_equal_parameters(find):
-    result = find("spirals")
-    parameters = [row[1] for row in result.tables[0].rows]
-    assert max(parameters) < 1.05 * min(parameters)
-    assert [row[0] for row in result.tables[0].rows] == ["residual", "antisymmetric", "Hamiltonian"]
-    assert min(row[3] for row in result.tables[0].rows) > 0.95
-
-
-def test_the_flow_begins_at_the_spirals(find):
-    points, labels = flows.make_spirals(flows.Settings(**SMALL["spirals"]), 5)
-    assert points.shape == (200, 2)
-    assert labels.bincount().tolist() == [100, 100]
-    animation = find("spirals").animations[0]
-    assert animation.frames.shape == (7, 30, 2)
-    assert animation.regions is not None
-    assert abs(animation.frames[0]).max() < 1.2
-    assert set(animation.regions.classes.flat) == {0, 1}
-
-
-def test_features_alone_can_be_shown(find):
-    study = find_study("spirals")
-    settings = study.settings(**SMALL["spirals"] | {"projection": "features", "epochs": 2})
-    shown = study.run(settings, 0, lambda share, text: None).animations[0]
-    assert (shown.frames[0] == find("spirals").animations[0].frames[0]).all()
 
 
 def test_the_adjoint_converges_with_the_order_of_the_method(find):
@@ -222,17 +195,17 @@ def test_grid_recipes_stay_grid_recipes():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        (["settings.layrs=3"], "Did you mean 'layers'"),
-        (["settings.layers=many"], "layers"),
-        (["settings.layers=0"], "layers"),
-        (["study=spiral"], "Did you mean 'spirals'"),
-        (["stdy=spiral"], "Did you mean 'study'"),
+        (["settings.chanels=3"], "Did you mean 'channels'"),
+        (["settings.coarsest=many"], "coarsest"),
+        (["settings.coarsest=0"], "coarsest"),
+        (["study=multilevels"], "Did you mean 'multilevel'"),
+        (["stdy=multilevel"], "Did you mean 'study'"),
         (["seeds=[]"], "seeds"),
     ],
 )
 def test_bad_settings_are_one_line(settings, message):
     with pytest.raises((ConfigError, UnknownNameError)) as caught:
-        load_recipe("spirals", settings)
+        load_recipe("multilevel", settings)
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
 
@@ -242,8 +215,14 @@ def test_rods_too_short_are_refused():
         load_recipe("imex-global-view", ["settings.shortest=12"])
 
 
-def test_identity_changes_with_settings_not_with_words():
-    recipe = load_recipe("spirals")
-    assert load_recipe("spirals", ["title=Other"]).identity == recipe.identity
-    assert load_recipe("spirals", ["settings.layers=3"]).identity != recipe.identity
-    assert load_recipe("spirals", seed=3).identity != recipe.identity
+def test_batches_that_cannot_be_filled_are_refused():
+    study = find_study("pide-stages")
+    with pytest.raises(ConfigError, match="do not fill one batch of 50"):
+        study.run(study.settings(images=20, channels=4), 0, lambda share, text: None)
+
+
+def test_identity_changes_with_settings_not_with_words_or_seeds():
+    recipe = load_recipe("multilevel")
+    assert load_recipe("multilevel", ["title=Other"]).identity == recipe.identity
+    assert load_recipe("multilevel", ["settings.coarsest=3"]).identity != recipe.identity
+    assert load_recipe("multilevel", seed=3).identity == recipe.identity

@@ -153,7 +153,7 @@ def test_a_coarse_step_that_fails_is_said_to_be_one():
 
 @pytest.mark.parametrize("options", [{"coarsening": 1}, {"levels": 1}, {"max_iterations": 0}])
 def test_settings_are_checked(options):
-    with pytest.raises(ConfigError, match="need coarsening >= 2"):
+    with pytest.raises(ConfigError, match="must be a whole number of at least"):
         LayerParallel(**options)
 
 

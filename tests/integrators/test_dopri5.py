@@ -85,7 +85,7 @@ def test_faults_of_the_dynamics_stay_faults():
 
 @pytest.mark.parametrize("bad", [{"rtol": -1.0}, {"rtol": 0.0, "atol": 0.0}, {"atol": math.nan}, {"max_steps": 0}])
 def test_bad_settings_are_refused(bad):
-    with pytest.raises(ConfigError, match=r"tolerances|max_steps"):
+    with pytest.raises(ConfigError, match=r"rtol|atol|max_steps"):
         Dopri5(**bad)
 
 

@@ -80,7 +80,7 @@ def test_constant_images_train(operator, constant):
 
 
 def test_wrong_options_are_refused():
-    with pytest.raises(ConfigError, match="do not fit"):
+    with pytest.raises(ConfigError, match="too few for subsample"):
         create_model("nonlocal_hamiltonian", image_size=8, subsample=4, head_pool=1)
     with pytest.raises(ConfigError, match="operator"):
         create_model("nonlocal_hamiltonian", nonlocal_operator="laplace")

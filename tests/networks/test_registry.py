@@ -23,20 +23,25 @@ def test_network_has_a_recipe(name):
 
 
 @every_network
-def test_docstring_has_equation_arguments_and_shape(name):
+def test_docstring_has_equation_and_shape(name):
     entry = model_entry(name)
     text = inspect.getdoc(entry.build) or ""
-    for part in (".. math::", "Args:", "Shape:"):
+    for part in (".. math::", "Shape:"):
         assert part in text, f"{name}: the docstring has no {part!r}"
     assert entry.summary.endswith(".")
-    for option in entry.known_options():
-        assert option in text.partition("Args:")[2], f"{name}: the option {option!r} is not explained"
+
+
+@every_network
+def test_options_have_defaults_and_descriptions(name):
+    for option, field in model_entry(name).options.model_fields.items():
+        assert field.description, f"{name}: the option {option!r} is not explained"
+        assert not field.is_required(), f"{name}: the option {option!r} has no default"
 
 
 @every_network
 def test_members_fix_known_options(name):
     entry = model_entry(name)
-    assert set(entry.options) <= set(entry.known_options())
+    assert set(entry.fixed) <= set(entry.known_options())
     assert model_entry(entry.family).family == entry.family
 
 
@@ -82,8 +87,8 @@ def test_unknown_option_is_answered_with_the_nearest():
         ("resnet", {"channels": 16}, "channels"),
         ("resnet", {"channels": ()}, "channels"),
         ("preresnet", {"channels": (8, -4)}, "channels"),
-        ("resnet", {"blocks": (1, 2)}, "block counts"),
-        ("resnet", {"blocks": 0}, "block counts"),
+        ("resnet", {"blocks": (1, 2)}, "3 numbers for 3 units"),
+        ("resnet", {"blocks": 0}, "blocks"),
         ("resnet", {"step_size": 0}, "step_size"),
         ("resnet", {"step_size": float("nan")}, "step_size"),
         ("resnet", {"dropout": 1.5}, "dropout"),

@@ -2,10 +2,11 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch import nn
 from torch.testing import assert_close
 
 from evolvent.errors import ConfigError
-from evolvent.operators import Convolution
+from evolvent.operators import Convolution, Pointwise
 from evolvent.testing import check_operator
 
 sizes = st.integers(1, 6)
@@ -58,3 +59,24 @@ def test_even_kernels_are_refused(kernel):
 
 def test_repr_tells_the_sizes():
     assert repr(Convolution(2, 3, 5)) == "Convolution(2, 3, kernel_size=5)"
+
+
+@pytest.mark.parametrize("shape", [(1, 4, 1, 1), (3, 4, 5, 2), (0, 4, 3, 3)])
+def test_is_the_convolution(shape, dtype):
+    mine, reference = Pointwise(4, 6).to(dtype), nn.Conv2d(4, 6, 1, bias=False).to(dtype)
+    reference.load_state_dict(mine.state_dict())
+    u = torch.randn(shape, dtype=dtype, requires_grad=True)
+    found, expected = mine(u), reference(u)
+    assert_close(found, expected)
+    weights = torch.randn_like(found)
+    for a, b in zip(
+        torch.autograd.grad((weights * found).sum(), [u, mine.weight]),
+        torch.autograd.grad((weights * expected).sum(), [u, reference.weight]),
+        strict=True,
+    ):
+        assert_close(a, b)
+
+
+def test_any_memory_layout():
+    mix, u = Pointwise(4, 3), torch.randn(2, 4, 5, 6)
+    assert_close(mix(u.contiguous(memory_format=torch.channels_last)), mix(u))

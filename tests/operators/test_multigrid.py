@@ -71,7 +71,7 @@ def test_one_group_is_a_full_convolution():
 
 
 def test_empty_groups_are_refused():
-    with pytest.raises(ConfigError, match="group_size=0"):
+    with pytest.raises(ConfigError, match="group_size must be a whole number of at least 1, got 0"):
         MultigridConvolution(4, 4, 0)
 
 

@@ -7,16 +7,16 @@ import itertools
 
 import numpy as np
 import pytest
+from evolvent.report.confusion import most_confused, total_confusion
+from evolvent.report.mistakes import most_confident
+from evolvent.report.trajectory import chosen_times
 
 from evolvent.experiments.record import read_evaluation, read_result, write_evaluation, write_metrics, write_result
 from evolvent.report import report_html, theme
-from evolvent.report.confusion import most_confused, total_confusion
 from evolvent.report.curves import bundles
-from evolvent.report.mistakes import most_confident
 from evolvent.report.numbers import count, decimal, duration, memory, percent, short
 from evolvent.report.pixels import heat, png_uri, shrink, signed_strip, to_rgb
 from evolvent.report.runs import list_series, read_runs
-from evolvent.report.trajectory import chosen_times
 
 
 def linear(colour: str) -> np.ndarray:

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from evolvent.experiments.studies.result import Animation, Curve, Regions, StudyResult, Table
 
 from evolvent._core.errors import ConfigError
 from evolvent.experiments.catalogue import load_recipe
 from evolvent.experiments.record import write_config
 from evolvent.experiments.studies import run_folder as folders
-from evolvent.experiments.studies.result import Animation, Curve, Regions, StudyResult, Table
 from evolvent.report import report_html, write_report
 
 BROWSER = shutil.which("chromium")

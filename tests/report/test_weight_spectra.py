@@ -4,10 +4,10 @@ import json
 
 import pytest
 import torch
+from evolvent.experiments.spectrum_history import SPECTRA, SpectrumHistory, write_spectra
 
 from evolvent._core.plain import plain
 from evolvent.analysis import map_spectra, weight_spectrum
-from evolvent.experiments.spectrum_history import SPECTRA, SpectrumHistory, write_spectra
 from evolvent.networks import create_model
 from evolvent.report.analyses import analysis_path
 from evolvent.report.runs import list_series, read_runs

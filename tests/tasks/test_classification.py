@@ -1,4 +1,4 @@
-"""Metrics against plain counting, and the objective against its formula."""
+"""Figures against plain counting, and the objective against its formula."""
 
 import itertools
 
@@ -7,38 +7,51 @@ import torch
 from torch.nn import functional as F
 
 from evolvent import create_model, evolutions
-from evolvent.data import Preprocess
-from evolvent.tasks.classification import Classification, classification_metrics, update_metrics
+from evolvent.data import Batches, ImageBatch, ImageSet, ImageSource, Material, add_noise
+from evolvent.tasks import OptimizerConfig, ScheduleConfig, Setup, add_sums
+from evolvent.tasks.classification import Classification, ClassificationSettings
+from evolvent.tasks.images import AugmentConfig, ImageDataSettings
+
+
+def make_task(classes: int = 10, count: int = 30, blocks: int = 1, augment=AugmentConfig(), **settings):
+    """A task on random images, with its source."""
+    draw = torch.Generator().manual_seed(0)
+    images = torch.randint(256, (count, 1, 8, 8), dtype=torch.uint8, generator=draw)
+    names = tuple(map(str, range(classes)))
+    source = ImageSource(ImageSet(images, torch.arange(count) % classes, names))
+    model = create_model(
+        "hamiltonian", channels=(4,), blocks=blocks, image_size=8, in_channels=1, num_classes=classes
+    )
+    data = ImageDataSettings(name="random", augment=augment)
+    setup = Setup(ClassificationSettings(**settings), data, OptimizerConfig(), ScheduleConfig(), seed=3)
+    return Classification(model, Material("random", source, source, source), setup), source
 
 
 @pytest.mark.parametrize("classes", [3, 10])
-def test_metrics_equal_plain_counting(classes):
+def test_figures_equal_plain_counting(classes):
     logits, labels = torch.randn(200, classes), torch.randint(classes, (200,))
-    metrics = classification_metrics(classes)
+    task, total = make_task(classes)[0], {}
     for part in torch.arange(200).split(60):  # unequal batches
-        update_metrics(metrics, logits[part], labels[part])
-    found = {name: metric.compute() for name, metric in metrics.items()}
-    predicted = logits.argmax(1)
-    assert found["loss"].item() == pytest.approx(F.cross_entropy(logits, labels).item(), abs=1e-6)
-    assert found["accuracy"].item() == pytest.approx((predicted == labels).float().mean().item())
-    for c in range(classes):
-        assert found["per_class"][c].item() == pytest.approx((predicted[labels == c] == c).float().mean().item())
-        assert found["confusion"][c].tolist() == torch.bincount(predicted[labels == c], minlength=classes).tolist()
+        add_sums(total, task.sums(logits[part], labels[part]))
+    found, predicted = task.figures_of(total), logits.argmax(1)
+    assert found["loss"] == pytest.approx(F.cross_entropy(logits, labels).item(), abs=1e-6)
+    assert found["accuracy"] == pytest.approx((predicted == labels).float().mean().item())
+    assert found["error"] == pytest.approx(1 - found["accuracy"])
     if classes > 5:
         hits = (logits.topk(5).indices == labels[:, None]).any(1).float().mean().item()
-        assert found["top5"].item() == pytest.approx(hits)
+        assert found["top5"] == pytest.approx(hits)
     else:
         assert "top5" not in found
 
 
 def test_the_objective_is_cross_entropy_with_smoothed_labels_plus_smoothness():
-    model = create_model("hamiltonian", channels=(4,), blocks=3, image_size=8, in_channels=1)
-    task = Classification(model, Preprocess(torch.zeros(1, 8, 8)), 10, label_smoothing=0.2, smoothness=0.3)
-    images, labels = torch.randn(6, 1, 8, 8), torch.arange(6)
-    loss = task.training_step((images, labels), 0)
-    target = 0.8 * F.one_hot(labels, 10) + 0.02
-    entropy = -(target * model(images).log_softmax(1)).sum(1).mean()
-    [(_, evolution)] = evolutions(model)
+    task, source = make_task(blocks=3, label_smoothing=0.2, smoothness=0.3)
+    batch = source.take(torch.arange(6), 0, 0)
+    loss, sums = task.objective(batch, "network")
+    logits = task.model(task.preprocess(batch.images))
+    target = 0.8 * F.one_hot(batch.labels, 10) + 0.02
+    entropy = -(target * logits.log_softmax(1)).sum(1).mean()
+    [(_, evolution)] = evolutions(task.model)
     h, blocks = evolution.step_size, list(evolution.dynamics)
     rough = sum(
         ((p - q) / h).square().sum() * h
@@ -46,3 +59,40 @@ def test_the_objective_is_cross_entropy_with_smoothed_labels_plus_smoothness():
         for p, q in zip(f.parameters(), g.parameters(), strict=True)
     )
     torch.testing.assert_close(loss, entropy + 0.3 * rough)
+    torch.testing.assert_close(sums["loss"] / sums["count"], entropy.detach())  # without the smoothness
+
+
+def test_what_is_found_is_what_the_network_says():
+    task, source = make_task(4, test_noise=[0.0, 0.2])
+    found = task.conclude(Batches(source, 7, seed=3))
+    images = source.images
+    with torch.no_grad():
+        logits = task.model.eval()(task.preprocess(images.images))
+        noisy = add_noise(images.images, 0.2, torch.arange(30), 3)
+        under_noise = task.model(task.preprocess(noisy)).argmax(1)
+    predicted, labels = logits.argmax(1), images.labels
+    [matrix], [table], [gallery], [curve] = found.matrices, found.tables, found.galleries, found.curves
+    for c in range(4):
+        counts = torch.bincount(predicted[labels == c], minlength=4)
+        assert matrix.counts[c].tolist() == counts.tolist()
+        assert table.rows[c] == [str(c), pytest.approx((counts[c] / counts.sum()).item()), int(counts.sum())]
+    assert len(gallery.captions) == int((predicted != labels).sum())
+    assert sorted(gallery.weights.tolist(), reverse=True) == gallery.weights.tolist()
+    accuracy = [(said == labels).double().mean().item() for said in (predicted, under_noise)]
+    assert curve.series["accuracy"] == ([0.0, 0.2], pytest.approx(accuracy))
+    assert found.figures["accuracy"] == pytest.approx(accuracy[0])
+
+
+def test_training_sees_moved_images_and_evaluation_does_not():
+    task, source = make_task(augment=AugmentConfig(pad=2, flip=True, exposure=1.0))
+    seen = []
+    task.model.register_forward_hook(lambda module, inputs, output: seen.append(inputs[0].detach()))
+    batch = source.take(torch.arange(5), 3, 4)
+    task.objective(batch, "network")
+    task.objective(source.take(torch.arange(5), 3, 5), "network")
+    task.objective(ImageBatch(*(part[2:3] for part in batch[:3]), epoch=4), "network")
+    task.measure(batch)
+    moved, later, alone, plain = seen
+    assert not torch.equal(moved, later)
+    assert torch.equal(alone, moved[2:3])
+    torch.testing.assert_close(plain, task.preprocess(batch.images))

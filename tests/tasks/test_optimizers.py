@@ -1,16 +1,16 @@
-"""Decay on weights alone."""
+"""Decay on weights alone, and which optimisers evaluate the objective themselves."""
 
 import pytest
 import torch
 from torch import nn
 
-from evolvent.tasks.optimizers import OptimizerConfig, make_optimizer
+from evolvent.tasks.optimizers import OptimizerConfig, make_optimizer, needs_closure
 
 
 @pytest.mark.parametrize("name", ["sgd", "adam"])
 def test_decay_acts_on_matrices_and_kernels_but_not_on_biases_and_norms(name):
     model = nn.Sequential(nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2), nn.Flatten(), nn.Linear(2, 3))
-    optimizer = make_optimizer(model, OptimizerConfig(name=name, weight_decay=0.01))
+    optimizer = make_optimizer(model.parameters(), OptimizerConfig(name=name, weight_decay=0.01))
     decays = {id(p): group["weight_decay"] for group in optimizer.param_groups for p in group["params"]}
     assert {key: decays[id(p)] for key, p in model.named_parameters()} == {
         "0.weight": 0.01, "0.bias": 0, "1.weight": 0, "1.bias": 0, "3.weight": 0.01, "3.bias": 0}  # fmt: skip
@@ -19,7 +19,7 @@ def test_decay_acts_on_matrices_and_kernels_but_not_on_biases_and_norms(name):
 def test_sgd_decay_is_the_gradient_of_half_the_squared_norm():
     layer = nn.Linear(3, 2, bias=False)
     before = layer.weight.detach().clone()
-    optimizer = make_optimizer(layer, OptimizerConfig(lr=0.1, momentum=0, weight_decay=0.5))
+    optimizer = make_optimizer(layer.parameters(), OptimizerConfig(lr=0.1, momentum=0, weight_decay=0.5))
     (layer.weight * 0).sum().backward()
     optimizer.step()
     torch.testing.assert_close(layer.weight.detach(), before - 0.1 * 0.5 * before)
@@ -28,4 +28,28 @@ def test_sgd_decay_is_the_gradient_of_half_the_squared_norm():
 def test_frozen_parameters_are_left_out():
     layer = nn.Linear(3, 2)
     layer.bias.requires_grad_(False)
-    assert sum(len(group["params"]) for group in make_optimizer(layer, OptimizerConfig()).param_groups) == 1
+    assert sum(len(group["params"]) for group in make_optimizer(layer.parameters(), OptimizerConfig()).param_groups) == 1
+
+
+def test_lbfgs_alone_needs_a_closure():
+    made = {name: make_optimizer(nn.Linear(2, 1).parameters(), OptimizerConfig(name=name)) for name in
+            ("sgd", "adam", "lbfgs")}  # fmt: skip
+    assert {name: needs_closure(optimizer) for name, optimizer in made.items()} == {
+        "sgd": False, "adam": False, "lbfgs": True}  # fmt: skip
+    made["sgd"].needs_closure = True  # an optimiser of somebody else's says so itself
+    assert needs_closure(made["sgd"])
+
+
+def test_lbfgs_solves_a_least_squares_problem():
+    x = torch.randn(20, 3, dtype=torch.float64)
+    layer = nn.Linear(3, 1, bias=False).double()
+    optimizer = make_optimizer(layer.parameters(), OptimizerConfig(name="lbfgs", lr=1.0, iterations=30))
+
+    def objective() -> torch.Tensor:
+        optimizer.zero_grad()
+        loss = (layer(x) - x.sum(1, keepdim=True)).square().mean()
+        loss.backward()
+        return loss
+
+    optimizer.step(objective)
+    torch.testing.assert_close(layer.weight.detach(), torch.ones(1, 3, dtype=torch.float64), atol=1e-6, rtol=0)

@@ -1,6 +1,4 @@
-"""Metrics against plain counting, the objective against its formula, augmentation of image and mask together."""
-
-from types import SimpleNamespace
+"""Figures against plain counting, the objective against its formula, augmentation of image and mask together."""
 
 import numpy as np
 import pytest
@@ -11,9 +9,16 @@ from sklearn.metrics import jaccard_score
 from torch import nn
 from torch.nn import functional as F
 
-from evolvent.data import Batch, ImageSet, Preprocess, random_exposure
-from evolvent.tasks.class_weights import class_weights
-from evolvent.tasks.segmentation import PixelFigures, Segmentation, segmentation_metrics, update_metrics
+from evolvent.data import ImageBatch, ImageSet, ImageSource, Material, random_exposure
+from evolvent.tasks import OptimizerConfig, ScheduleConfig, Setup, add_sums
+from evolvent.tasks.images import AugmentConfig
+from evolvent.tasks.segmentation import (
+    PixelFigures,
+    Segmentation,
+    SegmentationDataSettings,
+    SegmentationSettings,
+    class_weights,
+)
 
 CLASSES, IGNORE = 4, 9
 
@@ -26,32 +31,40 @@ def batch(count: int = 6, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
     return torch.randn(count, CLASSES, 5, 7, generator=draw), labels
 
 
-def make_task(**options) -> Segmentation:
-    return Segmentation(nn.Conv2d(1, CLASSES, 1), Preprocess(torch.zeros(1, 5, 7)), CLASSES, ignore=IGNORE, **options)
+def make_task(weights: torch.Tensor | None = None, label_smoothing: float = 0.0, **augment) -> Segmentation:
+    black = ImageSet(torch.zeros(2, 1, 5, 7, dtype=torch.uint8), batch(2)[1].byte(), tuple("abcd"), ignore=IGNORE)
+    source = ImageSource(black)
+    settings = SegmentationSettings(label_smoothing=label_smoothing)
+    data = SegmentationDataSettings(name="random", augment=AugmentConfig(**augment))
+    setup = Setup(settings, data, OptimizerConfig(), ScheduleConfig(), seed=3)
+    task = Segmentation(nn.Conv2d(1, CLASSES, 1), Material("random", source, source, source), setup)
+    if weights is not None:
+        task.weights = weights
+    return task
 
 
 @given(st.integers(0, 50))
 def test_figures_equal_those_of_scikit_learn(seed):
     logits, labels = batch(seed=seed)
-    metrics = segmentation_metrics(CLASSES, IGNORE)
+    task, total = make_task(), {}
     for rows in torch.arange(6).split(4):  # unequal batches
-        update_metrics(metrics, logits[rows], labels[rows], IGNORE)
+        add_sums(total, task.sums(logits[rows], labels[rows]))
     known = labels != IGNORE
     true, predicted = labels[known].numpy(), logits.argmax(1)[known].numpy()
-    found = PixelFigures.of(metrics["confusion"].compute())
+    found = PixelFigures.of(total["confusion"])
     iou = jaccard_score(true, predicted, labels=range(CLASSES - 1), average=None, zero_division=0)
     assert found.iou == [*(pytest.approx(share) for share in iou), None]
-    assert found.miou == pytest.approx(iou.mean())
-    assert found.accuracy == pytest.approx((true == predicted).mean())
     assert found.per_class[:3] == [pytest.approx((predicted[true == c] == c).mean()) for c in range(3)]
+    figures = task.figures_of(total)
+    assert figures["miou"] == pytest.approx(iou.mean())
+    assert figures["accuracy"] == pytest.approx((true == predicted).mean())
     plain = F.cross_entropy(logits, labels, ignore_index=IGNORE)
-    assert metrics["loss"].compute().item() == pytest.approx(plain.item(), abs=1e-6)
+    assert figures["loss"] == pytest.approx(plain.item(), abs=1e-6)
 
 
 def test_nothing_labelled_is_nothing_measured():
-    metrics = segmentation_metrics(CLASSES, IGNORE)
-    update_metrics(metrics, torch.randn(2, CLASSES, 3, 3), torch.full((2, 3, 3), IGNORE), IGNORE)
-    found = PixelFigures.of(metrics["confusion"].compute())
+    sums = make_task().sums(torch.randn(2, CLASSES, 3, 3), torch.full((2, 3, 3), IGNORE))
+    found = PixelFigures.of(sums["confusion"])
     assert (found.accuracy, found.miou, found.iou) == (0.0, 0.0, [None] * CLASSES)
 
 
@@ -84,37 +97,39 @@ def test_pixels_without_a_class_have_no_gradient():
 
 
 def test_image_and_mask_are_moved_together():
-    labels, index = torch.randint(1, CLASSES, (20, 5, 7)), torch.arange(20)
-    task = make_task(pad=2, flip=True, seed=3)
-    images, moved = task.augment(labels[:, None].float(), labels, index, epoch=5)
+    labels, rows = torch.randint(1, CLASSES, (20, 5, 7)), torch.arange(20)
+    task, images = make_task(pad=2, flip=True), labels[:, None].float()
+    moved_images, moved = task.augment(images, ImageBatch(images, labels, rows, 5))
     known = moved != IGNORE
-    assert torch.equal(images[:, 0][known], moved[known].float())
-    assert not images[:, 0][~known].any()
+    assert torch.equal(moved_images[:, 0][known], moved[known].float())
+    assert not moved_images[:, 0][~known].any()
     assert not known.all()
-    again, _ = task.augment(labels[7:8, None].float(), labels[7:8], index[7:8], epoch=5)
-    assert torch.equal(again, images[7:8])
+    again, _ = task.augment(images[7:8], ImageBatch(images[7:8], labels[7:8], rows[7:8], 5))
+    assert torch.equal(again, moved_images[7:8])
 
 
-@pytest.mark.parametrize("training", [True, False])
-def test_light_changes_in_training_alone_and_leaves_masks(training):
-    task = make_task(exposure=1.0, seed=3)
-    task._trainer = SimpleNamespace(training=training, current_epoch=5)  # pyright: ignore[reportAttributeAccessIssue]
+def test_light_changes_in_training_alone():
+    task, seen = make_task(exposure=1.0), []
+    task.model.register_forward_hook(lambda module, inputs, output: seen.append(inputs[0].detach()))
     images, labels = torch.randint(256, (20, 1, 5, 7), dtype=torch.uint8), torch.randint(0, CLASSES, (20, 5, 7))
-    seen, told = task.on_after_batch_transfer(Batch(images, labels, torch.arange(20)), 0)
-    lit = random_exposure(images, 1.0 if training else 0.0, torch.arange(20), 3, 5)
-    torch.testing.assert_close(seen, lit / 255)
-    assert torch.equal(told, labels)
-    assert torch.equal(lit, images.float()) is not training
+    rows = torch.arange(20)
+    task.objective(ImageBatch(images, labels, rows, 5), "network")
+    task.measure(ImageBatch(images, labels, rows, 5))
+    torch.testing.assert_close(seen[0], random_exposure(images, 1.0, rows, 3, 5) / 255)
+    torch.testing.assert_close(seen[1], images / 255)
+    assert not torch.equal(seen[0], seen[1])
 
 
 def test_training_counts_labelled_pixels_alone():
-    task = make_task()
-    images, labels = torch.randn(3, 1, 5, 7), batch(3)[1]
-    loss = task.training_step((images, labels), 0)
+    task, labels = make_task(), batch(3)[1]
+    images = torch.randint(256, (3, 1, 5, 7), dtype=torch.uint8)
+    loss, sums = task.objective(ImageBatch(images, labels, torch.arange(3), 0), "network")
     known = labels != IGNORE
-    hits = (task.model(images).argmax(1) == labels)[known].sum()
-    expected = [loss.item() * int(known.sum()), float(hits), float(known.sum())]
-    assert task.training_sums.tolist() == pytest.approx(expected)
+    hits = (task.model(images / 255).argmax(1) == labels)[known].sum()
+    assert sums["count"] == known.sum()
+    assert sums["hits"] == hits
+    assert sums["loss"].item() == pytest.approx(loss.item() * int(known.sum()))
+    assert task.figures_of(sums).keys() == {"loss", "accuracy"}
 
 
 def streets(counts: list[int]) -> ImageSet:

@@ -1,1 +1,1 @@
-"""What every room stands on: errors, names, whole files, placed random numbers, checked configuration."""
+"""Foundations of every other package: errors, registries, extensions, files, locks, random streams, configuration."""

@@ -1,4 +1,4 @@
-"""Base of all configuration: declared fields, checked types, unknown keys answered with the nearest known one."""
+"""Base of all configuration: declared fields, checked types; an unknown key is answered with the nearest known one."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, Self, Union, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from evolvent._core.errors import ConfigError, UnknownNameError
+from evolvent._core.errors import ConfigError, UnknownNameError, shortened
 
 
 class Config(BaseModel):
@@ -37,12 +37,23 @@ def _first_fault(model: type[BaseModel], error: ValidationError, source: str, ab
     if fault["type"] == "extra_forbidden":
         path = [str(part) for part in fault["loc"][:-1]]
         known = _fields(model, path)
-        advice = f"Known here: {', '.join(sorted(known))}."
+        advice = f"Known here: {_listed(sorted(known))}."
         names = [".".join([*above, *path, key]) for key in known]
         return UnknownNameError(f"key in {source}", where, names, advice)
     if fault["type"] == "missing":
         return ConfigError(f"{source}: the key {where!r} is missing.")
-    return ConfigError(f"{source}: {where}: {fault['msg'].lower()}, got {fault['input']!r}.")
+    message = shortened(fault["msg"].removeprefix("Value error, "), 150)
+    if fault["type"] == "value_error":  # a check of ours, whose message says what was given
+        return ConfigError(f"{source}: {where}: {message}.")
+    return ConfigError(f"{source}: {where}: {message.lower()}, got {shortened(repr(fault['input']))}.")
+
+
+def _listed(names: list[str], width: int = 120) -> str:
+    """The names, up to a width; the number of those left out follows."""
+    shown = names
+    while len(", ".join(shown)) > width:
+        shown = shown[:-1]
+    return ", ".join(shown) + (f" and {len(names) - len(shown)} more" if len(shown) < len(names) else "")
 
 
 def _fields(model: type[BaseModel], path: list[str]) -> list[str]:

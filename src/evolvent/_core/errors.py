@@ -15,18 +15,18 @@ class EvolventError(Exception):
 
 
 class UnknownNameError(EvolventError, KeyError):
-    """A name that is in no registry: a network, data set, recipe, paper or configuration key."""
+    """A name that is not registered: of a network, data set, recipe, paper or configuration key."""
 
     def __init__(self, kind: str, name: str, known: Iterable[str], advice: str = "") -> None:
         matches = close_matches(name, known)
         guess = f" Did you mean {' or '.join(repr(m) for m in matches)}?" if matches else ""
-        super().__init__(f"unknown {kind} {name!r}.{guess}{' ' + advice if advice else ''}")
+        super().__init__(f"unknown {kind} {shortened(repr(name))}.{guess}{' ' + advice if advice else ''}")
 
     def __str__(self) -> str:  # KeyError would print the repr
         return str(self.args[0])
 
-    def __reduce__(self) -> tuple[object, ...]:  # the message is made once; a worker process sends it as it is
-        return _said_before, (str(self),)
+    def __reduce__(self) -> tuple[object, ...]:  # the message is complete; a worker process sends it as it is
+        return _with_message, (str(self),)
 
 
 class ConfigError(EvolventError, ValueError):
@@ -38,15 +38,15 @@ class NameClashError(ConfigError):
 
 
 class DataError(EvolventError):
-    """A data file that is missing, truncated or of another content than expected."""
+    """A data file that is missing, truncated or has unexpected content."""
 
 
 class ModelFileError(EvolventError):
-    """A saved model that cannot be read: foreign, truncated, or of a kind that is not safe to read."""
+    """A saved model that cannot be read: truncated, not a model, or not safe to read."""
 
 
 class ShapeError(EvolventError, ValueError):
-    """A tensor whose shape a network or operator does not take."""
+    """A tensor of a shape that a network or operator does not accept."""
 
 
 class NonFiniteError(EvolventError, ArithmeticError):
@@ -54,17 +54,27 @@ class NonFiniteError(EvolventError, ArithmeticError):
 
 
 class StorageError(EvolventError, OSError):
-    """A file that could not be written, with the state that is left."""
+    """A file that could not be written; the message says what is left of the earlier one."""
 
 
-def _said_before(message: str) -> UnknownNameError:
+def _with_message(message: str) -> UnknownNameError:
     error = UnknownNameError.__new__(UnknownNameError, message)
     error.args = (message,)
     return error
 
 
+def shortened(text: str, width: int = 80) -> str:
+    """The text on one line, its end left out beyond a width: messages stay readable whatever a user passes.
+
+    >>> shortened("x" * 100, width=10)
+    'xxxxxxx...'
+    """
+    line = " ".join(text.split())
+    return line if len(line) <= width else f"{line[: width - 3]}..."
+
+
 def close_matches(name: str, known: Iterable[str], count: int = 3) -> list[str]:
-    """The known names nearest to ``name``, best first, whatever their case.
+    """The known names nearest to ``name``, best first, ignoring case.
 
     >>> close_matches("Resnet4", ["resnet44", "hamiltonian74"])
     ['resnet44']

@@ -1,4 +1,4 @@
-"""Names of a package that import their home when first used, so that the command line starts without torch."""
+"""Names of a package that are imported when first used, so that the command line starts without torch."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ def attach(
 
     Args:
         package: full name of the package.
-        modules: submodules offered as attributes.
-        names: home module -> the names it gives to the package.
+        modules: submodules available as attributes.
+        names: module -> the names of it that are available as attributes.
     """
-    homes = {name: home for home, offered in names.items() for name in offered}
+    homes = {name: module for module, exported in names.items() for name in exported}
 
     def get(name: str) -> Any:
         if name in modules:

@@ -1,4 +1,4 @@
-"""Values as JSON can hold them."""
+"""Values in the form that JSON allows."""
 
 from __future__ import annotations
 

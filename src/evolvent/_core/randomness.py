@@ -32,6 +32,7 @@ class Stream(IntEnum):
     TEST_SPLIT = 7
     WEIGHTS = 8
     STEP = 9
+    POINTS = 10
 
     @property
     def place(self) -> tuple[str, ...]:
@@ -41,7 +42,7 @@ class Stream(IntEnum):
     @property
     def seeds_torch(self) -> bool:
         """Whether a key seeds torch's own generators, which share no numbers with the counter-based one here."""
-        return self in (Stream.WEIGHTS, Stream.STEP)
+        return self in (Stream.WEIGHTS, Stream.STEP, Stream.POINTS)
 
 
 _PLACES = {
@@ -51,7 +52,9 @@ _PLACES = {
     Stream.FLIP: ("epoch",),
     Stream.EXPOSURE: ("epoch",),
     Stream.STEP: ("step", "rank"),
+    Stream.POINTS: ("part",),
 }
+_SPLIT_PLACE = 0x5711
 _BARE = frozenset({Stream.ORDER, Stream.WEIGHTS, Stream.STEP})
 _STREAM_LAST = frozenset({Stream.CROP_ROW, Stream.CROP_COLUMN, Stream.FLIP, Stream.EXPOSURE})
 
@@ -60,8 +63,9 @@ def key(stream: Stream, seed: int, *place: int) -> tuple[int, ...]:
     """The integers to draw with; no two streams of one generator share a key.
 
     Training has short keys: (seed, epoch) for the order, (seed, epoch, stream) for augmentation, (seed,) and
-    (seed, step, rank) for torch's generators. Every other key is ``(seed, stream, 0, 0, *place)``: longer than those,
-    and distinguished from its like by the second entry.
+    (seed, step, rank) for torch's generators. Which images of a set without a split are its test images is a constant
+    of the set, with a key like that of an epoch which has a longer one instead. Every other key is
+    ``(seed, stream, 0, 0, *place)``: longer than those, and distinguished from its like by the second entry.
 
     Args:
         stream: what the numbers are for.
@@ -73,7 +77,9 @@ def key(stream: Stream, seed: int, *place: int) -> tuple[int, ...]:
     """
     if len(place) != len(stream.place):
         raise ValueError(f"a key of {stream.name} takes the seed and {stream.place}, got {len(place)} more integers.")
-    if stream in _BARE:
+    if stream is Stream.TEST_SPLIT:
+        return (seed, _SPLIT_PLACE)
+    if stream in _BARE and not (stream is Stream.ORDER and place[0] == _SPLIT_PLACE):
         return (seed, *place)
     if stream in _STREAM_LAST:
         return (seed, *place, int(stream))

@@ -50,7 +50,8 @@ class Registry(Generic[T]):
         try:
             return self._entries[name]
         except KeyError:
-            raise UnknownNameError(self.kind, name, self._entries, self.advice) from None
+            advice = self.advice or f"There are {', '.join(sorted(self._entries))}."
+            raise UnknownNameError(self.kind, name, self._entries, advice) from None
 
     def get(self, name: str) -> T:
         """The entry of a name; a wrong name is answered with the nearest right ones."""

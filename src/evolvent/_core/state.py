@@ -19,7 +19,7 @@ def axpy(u: State, h: float, k: State) -> State:
 
 
 def parts(u: State) -> tuple[Tensor, ...]:
-    """The tensors a state consists of."""
+    """The tensors of a state."""
     return u if isinstance(u, tuple) else (u,)
 
 
@@ -37,5 +37,5 @@ def combine(u: State, *terms: tuple[float | Tensor, State]) -> State:
 
 
 def like(u: State, tensors: Sequence[Tensor]) -> State:
-    """The tensors as a state of the kind of ``u``: undoes :func:`parts`."""
+    """The tensors as a state of the same structure as ``u``: the inverse of :func:`parts`."""
     return tuple(tensors) if isinstance(u, tuple) else tensors[0]

@@ -1,14 +1,13 @@
 """Read-only diagnostics: they compute and hand back small records, and leave the model as it was."""
 
-from evolvent.analysis.all_pairs import count_all_pairs
 from evolvent.analysis.block_damping import BlockDamping, block_damping, high_frequency_share
-from evolvent.analysis.cost import activation_bytes, count_multiply_adds, count_parameters
+from evolvent.analysis.cost import activation_bytes, count_all_pairs, count_multiply_adds, count_parameters
 from evolvent.analysis.diffusion_decay import DiffusionDecay, diffusion_decay, diffusion_matrix
 from evolvent.analysis.energy import EnergyDrift, energy_drift
 from evolvent.analysis.field_of_view import FieldOfView, fields_of_view, measure_field_of_view
 from evolvent.analysis.growth import Growth, perturbation_growth
 from evolvent.analysis.layer_cost import LayerCost, LayerTable, layer_costs
-from evolvent.analysis.reconstruction import Reconstruction, reconstruction_error
+from evolvent.analysis.reconstruction import Reconstruction, measure_reconstruction
 from evolvent.analysis.spectrum import Spectrum, spectra, spectrum_at
 from evolvent.analysis.stability import EvolutionStability, measure_stability
 from evolvent.analysis.step_advice import step_advice
@@ -51,10 +50,10 @@ __all__ = [
     "layer_costs",
     "map_spectra",
     "measure_field_of_view",
+    "measure_reconstruction",
     "measure_stability",
     "nonlocal_spectra",
     "perturbation_growth",
-    "reconstruction_error",
     "spectra",
     "spectrum_at",
     "step_advice",

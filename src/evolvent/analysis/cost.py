@@ -1,4 +1,4 @@
-"""What a network costs: parameters, multiply-adds, and the activation memory its gradient strategy keeps."""
+"""What a network costs: parameters, multiply-adds, and the activation memory that its gradient strategy keeps."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.graph import saved_tensors_hooks
 from torch.utils.flop_counter import FlopCounterMode, sdpa_flop_count
+
+from evolvent.operators import NonlocalOperator
+from evolvent.operators.integral.affinity import Affinity, Pairs, PairSums
 
 T = TypeVar("T")
 
@@ -96,7 +99,7 @@ class KeptBytes:
 
     @property
     def total(self) -> int:
-        """Bytes that are kept at this moment; what was kept for a while only, as in steps tried in vain, is not."""
+        """Bytes that are kept at this moment; what was released again, as after rejected steps, does not count."""
         storages = (held.tensor.untyped_storage() for held in self._held)
         kept = {storage.data_ptr(): storage.nbytes() for storage in storages}
         return sum(size for place, size in kept.items() if place not in self._owned)
@@ -118,3 +121,42 @@ def on_a_copy(model: nn.Module, action: Callable[[nn.Module], T]) -> T:
     """Act on a copy of the model and leave the random numbers as they were."""
     with torch.random.fork_rng(devices=[]):
         return action(copy.deepcopy(model))
+
+
+def count_all_pairs(model: nn.Module, image: Tensor) -> int:
+    r"""Multiply-adds of one forward pass if every kernel were an :math:`N \times M` matrix, made once and kept.
+
+    This is what papers count: :math:`N M D` for the kernel and :math:`N M C` for each use of it, with :math:`N` pixel
+    strips, :math:`M` strips to sum over and :math:`D` embedded channels out of :math:`C`. How our operators evaluate
+    the same sums, :func:`count_multiply_adds` counts: a dot product costs less, as its sums are re-associated, and
+    distances cost a little more, as they are made in every stage and not kept.
+
+    Args:
+        model: a network; it is left as it was.
+        image: (C, H, W), only the shape counts.
+
+    >>> import torch
+    >>> from evolvent.networks.nonlocal_block import NonlocalBlock
+    >>> embed_and_map = 2 * 64 * 4 * 2 + 2 * 64 * 4 * 4
+    >>> pairs = 64 * 64 * 2 + 2 * 64 * 64 * 4
+    >>> count_all_pairs(NonlocalBlock(4), torch.zeros(4, 8, 8)) == embed_and_map + pairs
+    True
+    """
+
+    def count(twin: nn.Module) -> int:
+        for module in twin.modules():
+            if isinstance(module, NonlocalOperator):
+                module.affinity = _MatrixOfPairs()
+        return count_multiply_adds(twin, image)
+
+    return on_a_copy(model, count)
+
+
+class _MatrixOfPairs(Affinity):
+    """Stands for any kernel and makes the products that it takes; the values mean nothing."""
+
+    def pairs(self, x: Tensor, y: Tensor, factor: float = 1.0) -> Pairs:
+        return Pairs(x @ y.mT, y)
+
+    def sums(self, pairs: Pairs, v: Tensor) -> PairSums:
+        return PairSums(pairs.x @ v, pairs.x.sum(-1, keepdim=True))

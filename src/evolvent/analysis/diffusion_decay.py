@@ -9,6 +9,7 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
+from evolvent._core.checks import check_whole
 from evolvent._core.errors import ConfigError
 from evolvent.operators import FractionalLaplacian, NonlocalDiffusion, NonlocalOperator
 
@@ -104,15 +105,14 @@ def diffusion_matrix(operator: NonlocalOperator, x: Tensor) -> Tensor:
 def _check(operator: NonlocalOperator, u0: Tensor, steps: int) -> None:
     if not isinstance(operator, NonlocalDiffusion | FractionalLaplacian):
         raise ConfigError(
-            f"{type(operator).__name__} sums strips and not their differences, so it is no diffusion. "
+            f"{type(operator).__name__} sums strips and not their differences, so it is not a diffusion. "
             "Use NonlocalDiffusion or FractionalLaplacian."
         )
     if operator.subsample != 1:
-        raise ConfigError(f"pooled strips make no linear flow, so subsample must be 1, got {operator.subsample}.")
+        raise ConfigError(f"pooled strips do not make a linear flow, so subsample must be 1, got {operator.subsample}.")
     if u0.shape[2] * u0.shape[3] > _PIXELS:
         raise ConfigError(f"the matrix of all pairs is for up to {_PIXELS} pixels, got {tuple(u0.shape[2:])}.")
-    if steps < 1:
-        raise ConfigError(f"at least one step is needed, got {steps}.")
+    check_whole(steps=steps)
 
 
 def _fluctuation(u: Tensor) -> Tensor:

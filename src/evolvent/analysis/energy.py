@@ -10,8 +10,7 @@ import torch
 from torch import Tensor
 
 from evolvent._core.state import State, parts
-from evolvent.analysis.layout import Layout
-from evolvent.analysis.stages import evaluating, full_trajectory
+from evolvent.analysis.states import StateLayout, evaluating, full_trajectory
 from evolvent.evolution import Evolution
 
 
@@ -40,7 +39,7 @@ def energy_drift(evolution: Evolution, u0: State, *, batched: bool = True) -> En
     without an energy give the change of the norm, :math:`\|u(t)\| / \|u(0)\| - 1`.
 
     Args:
-        evolution: looked at in evaluation mode; it is left as it was.
+        evolution: measured in evaluation mode and left as it was.
         u0: initial states.
         batched: whether the first axis counts independent samples.
     """
@@ -51,7 +50,7 @@ def energy_drift(evolution: Evolution, u0: State, *, batched: bool = True) -> En
         energies = [f for f in equations if isinstance(f, HasEnergy)]
         if len(energies) == len(equations) > 0:
             return EnergyDrift("energy", times, _energy_changes(energies, states))
-    return EnergyDrift("norm", times, _norm_changes(states, Layout.of(states[0], batched)))
+    return EnergyDrift("norm", times, _norm_changes(states, StateLayout.of(states[0], batched)))
 
 
 def _energy_changes(equations: Sequence[HasEnergy], states: list[State]) -> tuple[float, ...]:
@@ -63,7 +62,7 @@ def _energy_changes(equations: Sequence[HasEnergy], states: list[State]) -> tupl
     return tuple(changes)
 
 
-def _norm_changes(states: list[State], layout: Layout) -> tuple[float, ...]:
+def _norm_changes(states: list[State], layout: StateLayout) -> tuple[float, ...]:
     norms = [layout.rows(u).norm(dim=1) for u in states]
     return tuple(((norm - norms[0]).sum() / _size(norms[0])).item() for norm in norms)
 

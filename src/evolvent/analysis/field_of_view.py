@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from evolvent._core.errors import ConfigError, ShapeError
-from evolvent.analysis.stages import evaluating, spread
+from evolvent._core.checks import check_images
+from evolvent._core.errors import ConfigError
+from evolvent.analysis.states import evaluating, spread
 from evolvent.evolution import Evolution
 from evolvent.networks import ImageNetwork
 
@@ -54,7 +55,7 @@ def measure_field_of_view(
         features: from images to features; a module in evaluation mode, or a function.
         images: (B, C, H, W).
         pixel: :math:`q`; the middle unless given.
-        channels: at most so many feature channels, evenly spread, are looked at.
+        channels: the most feature channels to look at, evenly spread.
 
     >>> conv = nn.Conv2d(1, 2, 3, padding=1)
     >>> found = measure_field_of_view(conv, torch.zeros(1, 1, 9, 9))
@@ -64,8 +65,7 @@ def measure_field_of_view(
     x = images.detach().requires_grad_()
     with torch.enable_grad():
         y = features(x)
-    if y.ndim != 4:
-        raise ShapeError(f"a field of view needs features (batch, channels, height, width), got {tuple(y.shape)}.")
+    check_images(y, "a field of view")
     row, column = pixel or (y.shape[2] // 2, y.shape[3] // 2)
     if not (0 <= row < y.shape[2] and 0 <= column < y.shape[3]):
         raise ConfigError(f"there is no pixel {(row, column)} in features of {tuple(y.shape[2:])} pixels.")
@@ -105,16 +105,16 @@ def fields_of_view(model: nn.Module, images: Tensor) -> list[FieldOfView]:
     """The field of view of the middle feature pixel after each evolution of an image network.
 
     Args:
-        model: an image network, in evaluation mode meanwhile.
+        model: an image network; it is put into evaluation mode for the measurement.
         images: (B, C, H, W).
 
     Raises:
-        ConfigError: the model is no :class:`~evolvent.networks.ImageNetwork`, so that it is not known which of its
+        ConfigError: the model is not an :class:`~evolvent.networks.ImageNetwork`, so that it is not known which of its
             features to look at; use :func:`measure_field_of_view` then.
     """
     if not isinstance(model, ImageNetwork):
         kind = type(model).__name__
-        raise ConfigError(f"{kind} is no ImageNetwork; give its features to measure_field_of_view instead.")
+        raise ConfigError(f"{kind} is not an ImageNetwork; pass its features to measure_field_of_view instead.")
     network: ImageNetwork = model
     names = [f"body.{name}" for name, module in network.body.named_children() if isinstance(module, Evolution)]
     with evaluating(network):

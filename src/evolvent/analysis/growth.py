@@ -8,9 +8,8 @@ import torch
 from torch import Tensor
 
 from evolvent._core.state import State
-from evolvent.analysis.layout import Layout
 from evolvent.analysis.linearisation import largest_singular_value, linearise, unit_rows
-from evolvent.analysis.stages import evaluating, spread
+from evolvent.analysis.states import StateLayout, evaluating, spread
 from evolvent.evolution import Evolution
 
 
@@ -41,7 +40,7 @@ def perturbation_growth(
     :math:`\|\partial \Phi_t / \partial u_0\|_2`, by power iteration, which bounds it from below.
 
     Args:
-        evolution: looked at in evaluation mode; it is left as it was.
+        evolution: measured in evaluation mode and left as it was.
         u0: initial states. Features give growth of features; a pair gives growth of the whole state.
         probes: random perturbations of each sample.
         size: their norm relative to the state's.
@@ -57,7 +56,7 @@ def perturbation_growth(
     >>> found.times, found.worst[0]
     ((0.0, 0.1, 0.2, 0.3..., 0.4), 1.0)
     """
-    layout = Layout.of(u0, batched)
+    layout = StateLayout.of(u0, batched)
     generator = generator or torch.Generator().manual_seed(0)
     chosen = spread(evolution.steps + 1, points)
     with evaluating(evolution), torch.enable_grad():
@@ -66,7 +65,7 @@ def perturbation_growth(
         random = _random_growth(evolution, layout, x.detach(), [v.detach() for v in values], probes, size, generator)
         worst, direction = [1.0], _noise(x, generator)
         for j in chosen[1:]:
-            # a new part, lest the direction of the time before be one that this time's leading one never meets
+            # some noise, in case the previous direction is orthogonal to the leading one at this time
             start = direction + 0.3 * _noise(x, generator)
             map_ = linearise(lambda rows, j=j: _values(evolution, layout, rows)[j], x, values[j])
             norms, direction = largest_singular_value(map_, start, iterations, tolerance)
@@ -75,7 +74,7 @@ def perturbation_growth(
     return Growth(times, tuple(random[j].item() for j in chosen), tuple(worst))
 
 
-def _values(evolution: Evolution, layout: Layout, rows: Tensor) -> list[Tensor]:
+def _values(evolution: Evolution, layout: StateLayout, rows: Tensor) -> list[Tensor]:
     return [layout.rows(u) for u in evolution.trajectory(layout.state(rows))]
 
 
@@ -87,7 +86,7 @@ def _noise(x: Tensor, generator: torch.Generator) -> Tensor:
 @torch.no_grad()
 def _random_growth(
     evolution: Evolution,
-    layout: Layout,
+    layout: StateLayout,
     x: Tensor,
     values: list[Tensor],
     probes: int,

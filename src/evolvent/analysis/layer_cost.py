@@ -40,7 +40,7 @@ class LayerTable:
 
 
 def layer_costs(model: nn.Module, images: Tensor, repeats: int = 5) -> LayerTable:
-    """Cost of each layer: each step of an evolution, and whatever else stands between images and answer.
+    """StrategyCost of each layer: each step of an evolution, and whatever else stands between images and answer.
 
     All but the time are exact: the sums are what :func:`~evolvent.analysis.count_parameters`,
     :func:`~evolvent.analysis.count_multiply_adds` and :func:`~evolvent.analysis.activation_bytes` give for the whole.
@@ -49,7 +49,7 @@ def layer_costs(model: nn.Module, images: Tensor, repeats: int = 5) -> LayerTabl
     Args:
         model: a network; neither its state nor the random numbers are touched.
         images: (B, C, H, W) with B >= 2, as batch normalisation needs.
-        repeats: each time is the least of so many runs, which other work on the machine disturbs least.
+        repeats: number of timed runs; the fastest counts, as other work on the machine disturbs it least.
 
     >>> table = layer_costs(nn.Sequential(nn.Conv2d(1, 2, 3), nn.ReLU()), torch.zeros(2, 1, 8, 8))
     >>> [(layer.name, layer.parameters, layer.multiply_adds) for layer in table.layers]

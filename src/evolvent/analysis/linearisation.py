@@ -104,7 +104,7 @@ def largest_singular_value(
 
     Args:
         start: where the iteration begins, one direction per sample.
-        iterations: at most so many; fewer once no sample's value changes by more than ``tolerance`` of itself.
+        iterations: the most iterations; fewer once no sample's value changes by more than ``tolerance`` of itself.
 
     Returns: the values, and the directions that grow most.
 

@@ -25,7 +25,7 @@ _UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "M
 
 
 @dataclass(frozen=True)
-class Cost:
+class StrategyCost:
     """What a strategy would cost.
 
     Attributes:
@@ -52,8 +52,8 @@ class Plan:
 
     batch_size: int
     memory: int
-    costs: tuple[Cost, ...]
-    chosen: Cost
+    costs: tuple[StrategyCost, ...]
+    chosen: StrategyCost
 
     def apply(self, model: nn.Module) -> None:
         """Let all evolutions of ``model`` use the chosen strategy."""
@@ -62,12 +62,14 @@ class Plan:
     def __str__(self) -> str:
         least = min(cost.seconds for cost in self.costs)
         rows = [
-            f"{'*' if cost is self.chosen else ' '} {cost.strategy.text:<22}{in_words(cost.memory):>12}"
+            f"{'*' if cost is self.chosen else ' '} {cost.strategy.text:<22}{format_bytes(cost.memory):>12}"
             f"{cost.seconds * 1e3:>11.0f} ms{cost.seconds / least:>7.2f} x"
             for cost in self.costs
         ]
         head = f"  {'strategy':<22}{'activations':>12}{'time':>14}{'ratio':>9}"
-        foot = f"* fastest within {in_words(self.memory)}, for a batch of {self.batch_size}; estimated from a dry run"
+        foot = (
+            f"* fastest within {format_bytes(self.memory)}, for a batch of {self.batch_size}; estimated from a dry run"
+        )
         return "\n".join([head, *rows, foot])
 
 
@@ -112,8 +114,8 @@ def plan(
     if not fitting:
         least = min(costs, key=lambda cost: cost.memory)
         raise ConfigError(
-            f"no gradient strategy fits {in_words(allowed)} for a batch of {batch}; the least is "
-            f"{in_words(least.memory)}, by {least.strategy.text!r}. Allow more memory or take smaller batches."
+            f"no gradient strategy fits {format_bytes(allowed)} for a batch of {batch}; the least is "
+            f"{format_bytes(least.memory)}, by {least.strategy.text!r}. Allow more memory or take smaller batches."
         )
     return Plan(batch, allowed, tuple(costs), fitting[0])
 
@@ -139,10 +141,10 @@ def read_bytes(text: str | int) -> int:
     return int(float(found[1]) * _UNITS[found[2].upper()])
 
 
-def in_words(size: int) -> str:
+def format_bytes(size: int) -> str:
     """Bytes in the unit that suits them.
 
-    >>> in_words(3 * 2**20)
+    >>> format_bytes(3 * 2**20)
     '3.0 MiB'
     """
     for unit in ("B", "KiB", "MiB"):
@@ -198,12 +200,12 @@ class _Measured:
     memories: tuple[int, int]
     seconds: float
 
-    def scaled(self, batch: int) -> Cost:
+    def scaled(self, batch: int) -> StrategyCost:
         """Memory is affine in the batch size, since gradients of parameters do not depend on it."""
         half, whole = self.memories
         per_image = (whole - half) / (_PROBE / 2)
         memory = max(whole + per_image * (batch - _PROBE), 0)
-        return Cost(self.strategy, round(memory), self.seconds * batch / _PROBE)
+        return StrategyCost(self.strategy, round(memory), self.seconds * batch / _PROBE)
 
 
 def peak_bytes(model: nn.Module, x: Tensor) -> int:
@@ -214,7 +216,7 @@ def peak_bytes(model: nn.Module, x: Tensor) -> int:
 
 
 class _Watch(TorchDispatchMode):
-    """Counts the bytes of tensors that are made inside, until they are let go."""
+    """Counts the bytes of tensors that are made inside, until they are released."""
 
     def __init__(self) -> None:
         super().__init__()

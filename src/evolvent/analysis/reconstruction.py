@@ -1,4 +1,4 @@
-"""How exactly a reversible evolution finds its way back."""
+"""How accurately a reversible evolution reconstructs its states."""
 
 from __future__ import annotations
 
@@ -10,15 +10,14 @@ from torch import Tensor
 
 from evolvent._core.errors import ConfigError
 from evolvent._core.state import State
-from evolvent.analysis.layout import Layout
-from evolvent.analysis.stages import evaluating
+from evolvent.analysis.states import StateLayout, evaluating
 from evolvent.evolution import Evolution
 from evolvent.integrators import ReversibleIntegrator
 
 
 @dataclass(frozen=True)
 class Reconstruction:
-    """Relative error of the states that were found again on the way back, at all times."""
+    """Relative error of the reconstructed states, at all times."""
 
     dtype: str
     times: tuple[float, ...]
@@ -26,7 +25,7 @@ class Reconstruction:
 
 
 @torch.no_grad()
-def reconstruction_error(
+def measure_reconstruction(
     evolution: Evolution, u0: State, dtype: torch.dtype = torch.float64, *, batched: bool = True
 ) -> Reconstruction:
     r"""Run to the end, undo all steps, and compare: :math:`\|\hat u_j - u_j\| / \|u_j\|`, the largest over samples.
@@ -48,7 +47,7 @@ def reconstruction_error(
         states = [_started(twin, _cast(u0, dtype))]
         for j in range(twin.steps):
             states.append(twin.step(j, states[-1]))
-        layout = Layout.of(states[0], batched)
+        layout = StateLayout.of(states[0], batched)
         back, errors = states[-1], [0.0]
         for j in reversed(range(twin.steps)):
             back = method.unstep(twin.dynamics_at(j), j * twin.step_size, back, twin.step_size)

@@ -12,9 +12,8 @@ import torch
 from torch import Tensor
 
 from evolvent._core.state import State
-from evolvent.analysis.layout import Layout, first_sample
 from evolvent.analysis.linearisation import Linearisation, linearise, unit_rows
-from evolvent.analysis.stages import evaluating, full_trajectory, spread
+from evolvent.analysis.states import StateLayout, evaluating, first_sample, full_trajectory, spread
 from evolvent.dynamics import Dynamics
 from evolvent.evolution import Evolution
 
@@ -61,7 +60,7 @@ def spectra(
     """The spectrum at the beginning of some steps, for the first sample.
 
     Args:
-        evolution: looked at in evaluation mode; it is left as it was.
+        evolution: measured in evaluation mode and left as it was.
         u0: initial states. Partitioned and second-order dynamics are linearised as whole systems.
         points: steps at which to look, evenly spread.
         dense_up_to, count: see :func:`spectrum_at`.
@@ -76,7 +75,7 @@ def jacobians(
     evolution: Evolution, u0: State, points: int, *, batched: bool = True
 ) -> Iterator[tuple[float, Linearisation]]:
     """Time and Jacobian of the right-hand side at the beginning of some steps; see :func:`spectra`."""
-    start = first_sample(u0) if Layout.of(u0, batched).samples > 1 else u0
+    start = first_sample(u0) if StateLayout.of(u0, batched).samples > 1 else u0
     with evaluating(evolution):
         with torch.no_grad():
             states = full_trajectory(evolution, start)
@@ -90,7 +89,7 @@ def spectrum_at(f: Dynamics, t: float, u: State, dense_up_to: int = 256, count: 
 
     Args:
         f: right-hand side, in evaluation mode.
-        dense_up_to: states of up to so many numbers have all eigenvalues, from the matrix written out; for larger ones
+        dense_up_to: states of at most this many numbers get all eigenvalues, from the dense matrix; for larger ones
             Arnoldi's method finds the outermost ones in each direction without the matrix.
         count: how many in each direction.
 
@@ -104,7 +103,7 @@ def spectrum_at(f: Dynamics, t: float, u: State, dense_up_to: int = 256, count: 
 
 def jacobian_at(f: Dynamics, t: float, u: State) -> Linearisation:
     """The Jacobian of ``f`` at one state, which is taken as one sample."""
-    layout = Layout.of(u, batched=False)
+    layout = StateLayout.of(u, batched=False)
 
     def compute(rows: Tensor) -> Tensor:
         return layout.rows(f(t, layout.state(rows)))
@@ -115,7 +114,7 @@ def jacobian_at(f: Dynamics, t: float, u: State) -> Linearisation:
 
 
 def ritz_values(jacobian: Linearisation, products: int) -> tuple[complex, ...]:
-    r"""Estimates of the outermost eigenvalues in all directions at once, from so many products :math:`J v`.
+    r"""Estimates of the outermost eigenvalues in all directions at once, from ``products`` products :math:`J v`.
 
     They are the eigenvalues of :math:`Q^\top J Q` with :math:`Q` an orthonormal basis of the Krylov space of a random
     vector (Arnoldi's method without restarts). They lie in the field of values, and mostly a little inside the

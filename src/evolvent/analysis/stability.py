@@ -1,4 +1,4 @@
-"""The stability of a model, evolution by evolution: growth, energy, spectrum, largest step, way back."""
+"""The stability of a model, evolution by evolution: growth, energy, spectrum, largest step, reconstruction."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from torch import nn
 from evolvent._core.state import State
 from evolvent.analysis.energy import EnergyDrift, energy_drift
 from evolvent.analysis.growth import Growth, perturbation_growth
-from evolvent.analysis.reconstruction import Reconstruction, reconstruction_error
+from evolvent.analysis.reconstruction import Reconstruction, measure_reconstruction
 from evolvent.analysis.spectrum import Spectrum, spectra
-from evolvent.analysis.stages import Stage, stages
+from evolvent.analysis.states import EvolutionInput, evolution_inputs
 from evolvent.analysis.step_size import StepBound, step_bound, step_warning
 from evolvent.integrators import ReversibleIntegrator
 
@@ -40,7 +40,7 @@ def measure_stability(
     """All measures of stability of each evolution in a model.
 
     Args:
-        model: a network, or a bare evolution; in evaluation mode meanwhile, and left as it was.
+        model: a network, or a bare evolution; measured in evaluation mode and left as it was.
         example: what the model takes, for example images.
         points: times at which growth is measured; the worst to about one percent.
         spectrum_points: times at which the spectrum is taken, of the first sample.
@@ -51,16 +51,16 @@ def measure_stability(
     >>> found.integrator, found.energy.kind, [r.dtype for r in found.reconstructions]
     ('Verlet()', 'energy', ['float32', 'float64'])
     """
-    return [_measure(stage, points, spectrum_points) for stage in stages(model, example)]
+    return [_measure(start, points, spectrum_points) for start in evolution_inputs(model, example)]
 
 
-def _measure(stage: Stage, points: int, spectrum_points: int) -> EvolutionStability:
-    evolution, u0 = stage.evolution, stage.u0
+def _measure(start: EvolutionInput, points: int, spectrum_points: int) -> EvolutionStability:
+    evolution, u0 = start.evolution, start.u0
     found = spectra(evolution, u0, points=spectrum_points)
     bound = step_bound(evolution, found)
     dtypes = [torch.float32, torch.float64] if isinstance(evolution.integrator, ReversibleIntegrator) else []
     return EvolutionStability(
-        name=stage.name,
+        name=start.name,
         dynamics=type(evolution.dynamics_at(0)).__name__,
         integrator=str(evolution.integrator),
         steps=evolution.steps,
@@ -69,6 +69,6 @@ def _measure(stage: Stage, points: int, spectrum_points: int) -> EvolutionStabil
         energy=energy_drift(evolution, u0),
         spectra=found,
         bound=bound,
-        warning=step_warning(stage.name, evolution, bound),
-        reconstructions=[reconstruction_error(evolution, u0, dtype) for dtype in dtypes],
+        warning=step_warning(start.name, evolution, bound),
+        reconstructions=[measure_reconstruction(evolution, u0, dtype) for dtype in dtypes],
     )

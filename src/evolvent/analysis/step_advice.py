@@ -8,19 +8,18 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _NormBase
 
 from evolvent._core.state import State
-from evolvent.analysis.layout import first_sample
 from evolvent.analysis.spectrum import jacobians, ritz_values
-from evolvent.analysis.stages import Stage, stages
+from evolvent.analysis.states import EvolutionInput, evolution_inputs, first_sample
 from evolvent.analysis.step_size import StepBound, bound_for_modes, steps_needed
 from evolvent.evolution import Evolution
 
-_PIXELS = 32  # features are cut down to so many in height and width
+_PIXELS = 32  # features are cropped to this height and width
 _POINTS = 3  # first, middle and last step
 _PRODUCTS = 16  # of each Jacobian with a vector
 
 
 def step_advice(model: nn.Module, example: Tensor) -> str:
-    """One line on a network with steps beyond what its methods bear; empty if there is none.
+    """One line on a network whose steps exceed the stability limit of its methods; empty if none do.
 
     It names the evolution whose step is the farthest beyond its bound. Dynamics that normalise are left out: what they
     add in a step is bounded, so that no step makes values blow up, and they train with steps far beyond the bound that
@@ -28,8 +27,8 @@ def step_advice(model: nn.Module, example: Tensor) -> str:
     twenty times the cost.
 
     Args:
-        model: a network, or a bare evolution; in evaluation mode meanwhile.
-        example: what the model takes; the first sample is looked at.
+        model: a network, or a bare evolution; measured in evaluation mode.
+        example: what the model takes; the first sample is used.
 
     >>> import torch
     >>> import evolvent as ev
@@ -39,13 +38,13 @@ def step_advice(model: nn.Module, example: Tensor) -> str:
     >>> print(step_advice(model, torch.randn(1, 3, 8, 8)))  # doctest: +ELLIPSIS
     the step 9 of Euler() lies beyond the largest stable one, about ..., in evolution 'body.0'. Make it smaller, ...
     """
-    looked_at = [stage for stage in stages(model, first_sample(example)) if not _normalises(stage.evolution)]
-    found = [(stage, quick_step_bound(stage.evolution, stage.u0)) for stage in looked_at]
-    beyond = [(stage, bound) for stage, bound in found if bound.exceeded_by(stage.evolution.step_size)]
+    looked_at = [start for start in evolution_inputs(model, first_sample(example)) if not _normalises(start.evolution)]
+    found = [(start, quick_step_bound(start.evolution, start.u0)) for start in looked_at]
+    beyond = [(start, bound) for start, bound in found if bound.exceeded_by(start.evolution.step_size)]
     if not beyond:
         return ""
-    stage, bound = max(beyond, key=lambda pair: pair[0].evolution.step_size / pair[1].attainable)
-    return _advice(stage, bound, others=len(beyond) - 1)
+    start, bound = max(beyond, key=lambda pair: pair[0].evolution.step_size / pair[1].attainable)
+    return _advice(start, bound, others=len(beyond) - 1)
 
 
 def quick_step_bound(evolution: Evolution, u0: State) -> StepBound:
@@ -66,12 +65,12 @@ def _normalises(evolution: Evolution) -> bool:
     return any(isinstance(module, (_NormBase, nn.GroupNorm, nn.LayerNorm)) for module in evolution.modules())
 
 
-def _advice(stage: Stage, bound: StepBound, others: int) -> str:
-    evolution, limit = stage.evolution, bound.attainable
-    where = f", in evolution {stage.name!r}" if stage.name else ""
+def _advice(start: EvolutionInput, bound: StepBound, others: int) -> str:
+    evolution, limit = start.evolution, bound.attainable
+    where = f", in evolution {start.name!r}" if start.name else ""
     more = f" and in {others} other{'s' if others > 1 else ''}" if others else ""
     return (
         f"the step {evolution.step_size:g} of {evolution.integrator} lies beyond the largest stable one, about "
         f"{limit:.3g}{where}{more}. Make it smaller, make {steps_needed(evolution, limit)} steps in place of "
-        f"{evolution.steps}, or use an IMEX network such as 'imex', which bears any step of its stiff part."
+        f"{evolution.steps}, or use an IMEX network such as 'imex', which is stable for any step of its stiff part."
     )

@@ -12,13 +12,13 @@ from torch import nn
 
 from evolvent._core.state import State
 from evolvent.analysis.spectrum import Spectrum, spectra
-from evolvent.analysis.stages import stages
+from evolvent.analysis.states import evolution_inputs
 from evolvent.evolution import Evolution
 from evolvent.integrators import Integrator
 
 
 class StabilityWarning(UserWarning):
-    """A step size beyond what the method bears."""
+    """A step size beyond the stability limit of the method."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ def largest_stable_step(evolution: Evolution, u0: State, *, batched: bool = True
     """The largest stable step for the modes of the right-hand side along the trajectory of the first sample.
 
     Args:
-        evolution: looked at in evaluation mode; it is left as it was.
+        evolution: measured in evaluation mode and left as it was.
         u0: initial states.
         batched: whether the first axis counts independent samples.
 
@@ -115,11 +115,11 @@ def _modes(spectrum: Spectrum) -> Sequence[complex]:
 def check_step_size(model: nn.Module, example: State) -> dict[str, StepBound]:
     """Warn of every evolution of ``model`` whose step is too large for its method.
 
-    Modes that a method lets grow with any step, such as oscillations under Euler's method, are no cause to warn.
+    Modes that a method lets grow with any step, such as oscillations under Euler's method, do not cause a warning.
 
     Args:
-        model: a network, or a bare evolution; in evaluation mode meanwhile.
-        example: what the model takes; the first sample is looked at.
+        model: a network, or a bare evolution; measured in evaluation mode.
+        example: what the model takes; the first sample is used.
 
     Returns: the bounds by the evolutions' names.
 
@@ -127,9 +127,9 @@ def check_step_size(model: nn.Module, example: State) -> dict[str, StepBound]:
         StabilityWarning: a step lies beyond the bound; the message names the largest stable step.
     """
     bounds = {}
-    for stage in stages(model, example):
-        bound = bounds[stage.name] = largest_stable_step(stage.evolution, stage.u0)
-        message = step_warning(stage.name, stage.evolution, bound)
+    for start in evolution_inputs(model, example):
+        bound = bounds[start.name] = largest_stable_step(start.evolution, start.u0)
+        message = step_warning(start.name, start.evolution, bound)
         if message:
             warnings.warn(message, StabilityWarning, stacklevel=2)
     return bounds

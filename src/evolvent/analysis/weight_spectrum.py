@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from evolvent._core.errors import ShapeError
-from evolvent.analysis.stages import evaluating
+from evolvent.analysis.states import evaluating
 from evolvent.networks.nonlocal_block import NonlocalBlock
 from evolvent.operators import Convolution
 

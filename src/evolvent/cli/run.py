@@ -66,7 +66,7 @@ def _run_study(recipe: StudyRecipe, out: Path | None, resume: bool) -> None:
 
     folder = out or Path("runs") / recipe.name / recipe.identity
     console.print(f"[bold]{escape(recipe.title)}[/bold]", soft_wrap=True)
-    before = is_finished(folder)
+    before = is_finished(folder, recipe.seeds)
     with console.status("starting") as line:
         shown = [0.0]
 
@@ -82,5 +82,5 @@ def _run_study(recipe: StudyRecipe, out: Path | None, resume: bool) -> None:
     if before:
         console.print(f"✓ {recipe.name}: finished before")
     for entry in found:
-        console.print(escape(entry.result.answer), soft_wrap=True)
+        console.print(escape(entry.findings.answer), soft_wrap=True)
     console.print(f"report: {report}", soft_wrap=True)

@@ -6,33 +6,41 @@
 (1437, ('0', '1', '2'))
 """
 
-from evolvent.data.augment import Preprocess, per_pixel_mean, random_crop, random_exposure, random_flip
-from evolvent.data.catalogue import CatalogueEntry, describe, list_datasets
+from evolvent._core.randomness import normal, uniform
+from evolvent.data.augment import add_noise, random_crop, random_exposure, random_flip
 from evolvent.data.checking import CheckReport, FileReport, PartReport, check
-from evolvent.data.download import Progress
-from evolvent.data.fetching import fetch
+from evolvent.data.datasets import CatalogueEntry, Download, Shipped, describe, list_datasets, register_dataset
+from evolvent.data.fetching import DownloadProgress, fetch
+from evolvent.data.formats.arrays import Arrays
 from evolvent.data.image_set import ImageBatch, ImageData, ImageSet, ImageSource
-from evolvent.data.loading import load
+from evolvent.data.known import KNOWN_SETS
+from evolvent.data.layout import Layout
 from evolvent.data.locations import Location, cache_folder, locate
-from evolvent.data.noise import add_noise
-from evolvent.data.reduction import majority_of_squares, mean_of_squares, reduced
+from evolvent.data.points import PointCloud
+from evolvent.data.preprocess import Preprocess, majority_of_squares, mean_of_squares, per_pixel_mean, reduced
+from evolvent.data.reading import load
 from evolvent.data.source import Batches, Material, Source, TensorSource
 from evolvent.data.splits import split
 
 __all__ = [
+    "Arrays",
     "Batches",
     "CatalogueEntry",
     "CheckReport",
+    "Download",
+    "DownloadProgress",
     "FileReport",
     "ImageBatch",
     "ImageData",
     "ImageSet",
     "ImageSource",
+    "Layout",
     "Location",
     "Material",
     "PartReport",
+    "PointCloud",
     "Preprocess",
-    "Progress",
+    "Shipped",
     "Source",
     "TensorSource",
     "add_noise",
@@ -45,10 +53,16 @@ __all__ = [
     "locate",
     "majority_of_squares",
     "mean_of_squares",
+    "normal",
     "per_pixel_mean",
     "random_crop",
     "random_exposure",
     "random_flip",
     "reduced",
+    "register_dataset",
     "split",
+    "uniform",
 ]
+
+for _entry in KNOWN_SETS:
+    register_dataset(_entry)

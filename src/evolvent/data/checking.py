@@ -12,17 +12,16 @@ import torch
 
 from evolvent._core import files
 from evolvent._core.errors import DataError
-from evolvent.data.catalogue import CatalogueEntry
-from evolvent.data.formats.arrays import reading
-from evolvent.data.formats.idx import open_maybe_gzip
+from evolvent.data.datasets import CatalogueEntry
+from evolvent.data.formats.arrays import open_maybe_gzip, parsing
 from evolvent.data.image_set import ImageSet
-from evolvent.data.loading import read
 from evolvent.data.locations import Location, locate
+from evolvent.data.reading import read
 
 
 @dataclass(frozen=True)
 class FileReport:
-    """One file (or folder of files): ``published`` is true if it has the published checksum, None if none is known."""
+    """One file or folder; ``published`` says whether it has the published checksum, None if there is none."""
 
     path: Path
     size: int
@@ -37,7 +36,7 @@ class FileReport:
 
 @dataclass(frozen=True)
 class PartReport:
-    """Some of the images: counts of images or pixels per class, and mean and deviation per channel in units of 255."""
+    """One part of a set: images or pixels per class, and mean and standard deviation per channel, in units of 255."""
 
     count: int
     counted: Literal["images", "pixels"]
@@ -48,7 +47,7 @@ class PartReport:
 
 @dataclass(frozen=True)
 class CheckReport:
-    """What was found; ``fault`` is empty if the set could be read and every published checksum fits."""
+    """What was found; ``fault`` is empty if the set could be read and every published checksum agrees."""
 
     name: str
     source: str
@@ -64,7 +63,11 @@ class CheckReport:
 
 
 def check(name: str, folder: str | os.PathLike[str] | None = None) -> CheckReport:
-    """Look at every file of a set and read it; a set that is not there is a :class:`DataError`."""
+    """Check every file of a set and read it.
+
+    Raises:
+        DataError: if the set is not found.
+    """
     location = locate(name, folder)
     reports = tuple(_file_report(location.entry, path) for path in location.files)
     fault = next((f"{report.path}: {report.fault}" for report in reports if report.fault), "")
@@ -96,7 +99,7 @@ def _content_fault(path: Path, checksum: str) -> str:
     algorithm, expected = checksum.split(":")
     digest = hashlib.new(algorithm, usedforsecurity=False)
     try:
-        with reading(path), open_maybe_gzip(path) as file:
+        with parsing(path), open_maybe_gzip(path) as file:
             while block := file.read(1 << 20):
                 digest.update(block)
     except DataError as error:

@@ -1,4 +1,4 @@
-"""Images with labels, held whole in memory as bytes: the one form in which every data set is served."""
+"""Images with labels, kept in memory as bytes: the form in which every data set is returned."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from evolvent.data.source import Source
 class ImageSet:
     """Labelled images of one size.
 
-    ``ignore`` is the label of pixels that have no class; a set has it if and only if it has a label for every pixel.
+    ``ignore`` is the label of pixels without a class; a set has one if and only if it has a label for every pixel.
 
     Shape: ``images`` uint8 (N, C, H, W); ``labels`` int64 (N,) or, for every pixel, uint8 (N, H, W), indices into
     ``classes``.
@@ -33,11 +33,11 @@ class ImageSet:
 
     def __post_init__(self) -> None:
         if self.images.dtype != torch.uint8 or self.images.ndim != 4:
-            raise ShapeError(f"images are uint8 of shape (N, C, H, W), got {_form(self.images)}.")
+            raise ShapeError(f"images must be uint8 of shape (N, C, H, W), got {_form(self.images)}.")
         count, _, height, width = self.images.shape
         dtype, shape = (torch.uint8, (count, height, width)) if self.has_masks else (torch.int64, (count,))
         if self.labels.dtype != dtype or self.labels.shape != shape:
-            raise ShapeError(f"labels are {_name(dtype)} of shape {shape}, got {_form(self.labels)}.")
+            raise ShapeError(f"labels must be {_name(dtype)} of shape {shape}, got {_form(self.labels)}.")
 
     def __len__(self) -> int:
         return len(self.images)
@@ -50,7 +50,7 @@ class ImageSet:
 
     @property
     def has_masks(self) -> bool:
-        """Whether every pixel has a label of its own."""
+        """Whether every pixel has a label."""
         return self.ignore is not None
 
     def subset(self, index: Tensor) -> ImageSet:
@@ -58,7 +58,7 @@ class ImageSet:
         return replace(self, images=self.images.index_select(0, index), labels=self.labels.index_select(0, index))
 
     def class_counts(self) -> tuple[int, ...]:
-        """How many images, or pixels where each has a label, each class has."""
+        """Number of images, or of pixels if each has a label, in each class."""
         counts = torch.bincount(self.labels.flatten(), minlength=len(self.classes))
         return tuple(counts[: len(self.classes)].tolist())
 
@@ -94,9 +94,9 @@ class ImageSource(Source):
 
 @dataclass(frozen=True)
 class ImageData:
-    """The training and test images of one named set; ``source`` says in words where they came from.
+    """The training and test images of one named set; ``source`` says where they came from.
 
-    ``val`` are the validation images of a set that is published with some.
+    ``val`` contains the validation images of a set that is published with some.
     """
 
     name: str

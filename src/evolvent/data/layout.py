@@ -1,4 +1,4 @@
-"""A layout: one way in which the files of a set may lie in a folder, and the reader for it."""
+"""A layout: one way in which the files of a data set may be arranged in a folder, and the reader for it."""
 
 from __future__ import annotations
 
@@ -10,19 +10,21 @@ from evolvent.data.formats.arrays import Arrays
 
 Names = tuple[str, ...]
 
+_SHOWN = 3
+
 
 @dataclass(frozen=True)
 class Layout:
-    """Files that make a set.
+    """The files of a data set.
 
     Args:
-        title: what a user calls it.
+        title: its name in messages.
         parts: per file the names it may have, first choice first; a name may be a shell pattern.
         read: takes one path per part, in order.
-        folders: where the files may lie below the folder that is searched.
-        accepts: whether a file that fits a pattern is of this layout at all.
-        telling: the folders in which some of the files mean that the others are missing; by default all. Names such as
-            ``train`` mean nothing elsewhere.
+        folders: where the files may be below the folder that is searched.
+        accepts: whether a file whose name matches belongs to this layout.
+        telling: the folders in which some of the files imply that the others are missing; by default all. A file named
+            ``train`` implies nothing elsewhere.
     """
 
     title: str
@@ -33,7 +35,7 @@ class Layout:
     telling: Names | None = None
 
     def find(self, root: Path) -> Match | None:
-        """The most complete match below ``root``, or None if not one file is there."""
+        """The most complete match below ``root``, or None if none of the files is there."""
         matches = [match for folder in self.folders if (match := self._match(root, folder))]
         return max(matches, key=lambda match: len(match.files), default=None)
 
@@ -45,19 +47,21 @@ class Layout:
         return Match(self, root / folder, files, missing) if counts else None
 
     def _first(self, folder: Path, names: Names) -> Path | None:
-        fitting = (path for name in names for path in sorted(folder.glob(name)))
-        return next((path for path in fitting if self.accepts(path)), None)
+        matching = (path for name in names for path in sorted(folder.glob(name)))
+        return next((path for path in matching if self.accepts(path)), None)
 
     @property
     def wanted(self) -> str:
-        """What is looked for, in words."""
+        """The expected files, as text; of many only the first."""
         place = "" if self.folders[0] == "." else f"{self.folders[0]}/"
-        return place + " + ".join(names[0] for names in self.parts)
+        names = [names[0] for names in self.parts]
+        shown = names if len(names) <= _SHOWN else [*names[: _SHOWN - 1], f"{len(names) - _SHOWN + 1} more"]
+        return place + " + ".join(shown)
 
 
 @dataclass(frozen=True)
 class Match:
-    """What of a layout was found in a folder."""
+    """The files of a layout that were found in a folder."""
 
     layout: Layout
     folder: Path

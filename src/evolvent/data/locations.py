@@ -1,4 +1,4 @@
-"""Where a data set lies: the folder given, what an installed package ships, the cache of downloads, in this order."""
+"""Where a data set is: the given folder, the folders of installed packages, the cache of downloads, in this order."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from evolvent._core.errors import DataError
-from evolvent.data.catalogue import CatalogueEntry, Shipped, describe
+from evolvent.data.datasets import CatalogueEntry, Shipped, describe
 from evolvent.data.layout import Match
 
 FOLDER_VARIABLE = "EVOLVENT_DATA"
@@ -38,14 +38,14 @@ class _Place:
 
 
 def locate(name: str, folder: str | os.PathLike[str] | None = None) -> Location:
-    """Find the files of a set; nothing is downloaded.
+    """Find the files of a data set; nothing is downloaded.
 
     Args:
         name: of the set.
-        folder: holds the set or a folder named after it; by default what ``EVOLVENT_DATA`` says.
+        folder: contains the set or a folder named after it; by default the value of ``EVOLVENT_DATA``.
 
     Raises:
-        DataError: what was looked for, where, and how to get it.
+        DataError: says which files were expected, where, and how to get them.
     """
     entry = describe(name)
     places = _places(entry, folder)
@@ -54,8 +54,8 @@ def locate(name: str, folder: str | os.PathLike[str] | None = None) -> Location:
         if match and match.complete:
             return Location(entry, match, place.origin)
         if match:
-            missing = ", no ".join(match.missing)
-            raise DataError(f"{name} is incomplete: {match.folder} has no {missing}. {entry.advice}")
+            missing = ", ".join(match.missing)
+            raise DataError(f"{name} is incomplete: {match.folder} lacks {missing}. {entry.advice}")
     raise DataError(_not_found(entry, places))
 
 
@@ -78,26 +78,26 @@ def _places(entry: CatalogueEntry, folder: str | os.PathLike[str] | None) -> lis
     if given:
         root = Path(given).expanduser()
         if folder and not root.is_dir():
-            raise DataError(f"the data folder {root} is not there; give a folder that exists, or none.")
+            raise DataError(f"the data folder {root} does not exist; give an existing folder or none.")
         places.append(_Place(str(root), _roots(root, entry.name)))
     places += [_Place(shipped.title, _shipped_roots(shipped)) for shipped in entry.shipped]
     return [*places, _Place("cache", _roots(cache_folder(), entry.name))]
 
 
 def _roots(folder: Path, name: str) -> tuple[Path, ...]:
-    """The folder and those in it that are named after the set, whatever the case and - or _ or neither."""
-    wanted = _plain(name)
+    """The folder, after those in it that are named after the set, ignoring case, ``-`` and ``_``."""
+    wanted = _letters(name)
     inside = sorted(folder.iterdir()) if folder.is_dir() else []
     return (*(path for path in inside if _is_named(path, wanted)), folder)
 
 
 def _is_named(path: Path, wanted: str) -> bool:
     """A size may follow: ``tiny_imagenet32`` is named after tiny-imagenet, but ``cifar100`` not after cifar10."""
-    plain = _plain(path.name)
-    return path.is_dir() and (plain == wanted or (plain.rstrip("0123456789") == wanted and not wanted[-1].isdigit()))
+    found = _letters(path.name)
+    return path.is_dir() and (found == wanted or (found.rstrip("0123456789") == wanted and not wanted[-1].isdigit()))
 
 
-def _plain(name: str) -> str:
+def _letters(name: str) -> str:
     return name.lower().replace("-", "").replace("_", "")
 
 
@@ -116,8 +116,7 @@ def _best_match(entry: CatalogueEntry, place: _Place) -> Match | None:
 
 
 def _not_found(entry: CatalogueEntry, places: list[_Place]) -> str:
-    wanted = " or ".join(layout.wanted for layout in entry.layouts)
     searched = [str(root) for place in places for root in place.roots[-1:]]
     uninstalled = [place.origin for place in places if not place.roots]
     absent = f" ({', '.join(uninstalled)} not installed)" if uninstalled else ""
-    return f"{entry.name} was not found: no {wanted} in {', '.join(searched)}{absent}. {entry.advice}"
+    return f"{entry.name} was not found in {', '.join(searched)}{absent}. {entry.advice}"

@@ -145,7 +145,7 @@ class Batches:
         Process r takes the rows r, r + world_size, ...: none is left out, padded or taken twice.
         """
         start, stride = (self.rank, self.world_size) if self.source.shareable else (0, 1)
-        for rows in torch.arange(start, len(self.source), stride).split(max(self.size // stride, 1)):
+        for rows in torch.arange(len(self.source))[start::stride].split(max(self.size // stride, 1)):
             if len(rows):
                 yield self.source.take(rows, self.seed, 0)
 

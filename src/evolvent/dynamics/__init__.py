@@ -3,14 +3,12 @@
 from evolvent.dynamics._contract import Dynamics, PartitionedDynamics, SecondOrderDynamics, SplitDynamics
 from evolvent.dynamics.antisymmetric import Antisymmetric
 from evolvent.dynamics.hamiltonian import Hamiltonian
-from evolvent.dynamics.nonlocal_flow import NonlocalFlow
-from evolvent.dynamics.nonlocal_fractional import FractionalDiffusion
-from evolvent.dynamics.nonlocal_system import NonlocalSystem
+from evolvent.dynamics.layers import SymmetricLayer
+from evolvent.dynamics.nonlocal_flow import FractionalDiffusion, NonlocalFlow, NonlocalSystem
 from evolvent.dynamics.parabolic import Parabolic
 from evolvent.dynamics.reaction_diffusion import ReactionDiffusion
 from evolvent.dynamics.residual import Residual
 from evolvent.dynamics.second_order import SecondOrder
-from evolvent.dynamics.symmetric_layer import SymmetricLayer
 from evolvent.dynamics.time_varying import TimeVarying, time_varying
 
 __all__ = [

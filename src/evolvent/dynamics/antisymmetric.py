@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import math
-
 import torch
 from torch import Tensor, nn
 
-from evolvent._core.errors import ConfigError
+from evolvent._core.checks import check_choice, check_not_negative
 from evolvent._core.state import State
 from evolvent.dynamics._contract import Dynamics
-from evolvent.dynamics.activation import ACTIVATIONS, ActivationName, known_activation
-from evolvent.dynamics.normalisation import Norm, make_norm, normalise
+from evolvent.dynamics.layers import ACTIVATIONS, ActivationName, Norm, make_norm, normalise
 from evolvent.operators import make_operator
 
 
@@ -50,13 +47,12 @@ class Antisymmetric(Dynamics):
         activation: ActivationName = "tanh",
     ) -> None:
         super().__init__()
-        if not 0 <= damping < math.inf:
-            raise ConfigError(f"damping must be at least 0 and finite, got {damping}; below 0 features grow.")
+        check_not_negative(damping=damping)  # below 0 features grow
         self.damping = damping
         self.operator = make_operator(operator, channels, channels)
         self.bias = nn.Parameter(torch.zeros(channels)) if bias else None
         self.norm = make_norm(norm, channels, self.operator.space_axes)
-        self.activation: ActivationName = known_activation(activation)
+        self.activation: ActivationName = check_choice("activation", activation, ACTIVATIONS)
 
     def forward(self, t: float, u: State) -> Tensor:
         assert isinstance(u, Tensor)

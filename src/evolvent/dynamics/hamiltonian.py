@@ -7,7 +7,7 @@ from typing import Unpack
 from torch import Tensor
 
 from evolvent.dynamics._contract import PartitionedDynamics
-from evolvent.dynamics.symmetric_layer import LayerOptions, SymmetricLayer
+from evolvent.dynamics.layers import LayerOptions, SymmetricLayer
 
 
 class Hamiltonian(PartitionedDynamics):

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from evolvent._core.state import State
 from evolvent.dynamics._contract import Dynamics
-from evolvent.dynamics.symmetric_layer import LayerOptions, SymmetricLayer
+from evolvent.dynamics.layers import LayerOptions, SymmetricLayer
 
 
 class Parabolic(Dynamics):

@@ -6,10 +6,9 @@ from typing import Literal
 
 from torch import Tensor
 
-from evolvent._core.errors import ConfigError
+from evolvent._core.checks import check_choice
 from evolvent.dynamics._contract import Dynamics, SplitDynamics
-from evolvent.dynamics.activation import ActivationName
-from evolvent.dynamics.normalisation import Norm
+from evolvent.dynamics.layers import ActivationName, Norm
 from evolvent.dynamics.parabolic import Parabolic
 from evolvent.dynamics.residual import Residual
 from evolvent.operators import DenseDiffusion, DepthwiseDiffusion, DiffusionOperator, LinearOperator
@@ -55,12 +54,10 @@ class ReactionDiffusion(SplitDynamics):
     ) -> None:
         super().__init__()
         self.reaction: Dynamics
-        if reaction == "residual":
-            self.reaction = Residual(channels, operator=operator, norm=norm, bias=bias, nonlinearity=activation)
-        elif reaction == "symmetric":
-            self.reaction = Parabolic(channels, operator=operator, norm=norm, bias=bias, activation=activation)
+        if check_choice("reaction", reaction, ("residual", "symmetric")) == "residual":
+            self.reaction = Residual(channels, operator=operator, norm=norm, bias=bias, activation=activation)
         else:
-            raise ConfigError(f"reaction is 'residual' or 'symmetric', got {reaction!r}.")
+            self.reaction = Parabolic(channels, operator=operator, norm=norm, bias=bias, activation=activation)
         self.diffusion = _make_diffusion(self.reaction, channels)
 
     def explicit(self, t: float, u: Tensor) -> Tensor:

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, TypeAlias, get_args
 
 import torch
 from torch import Tensor, nn
 
+from evolvent._core.checks import check_choice
 from evolvent._core.errors import ConfigError
 from evolvent._core.state import State
 from evolvent.dynamics._contract import Dynamics
-from evolvent.dynamics.activation import ACTIVATIONS, ActivationName, known_activation
-from evolvent.dynamics.normalisation import Norm, make_norm, normalise
+from evolvent.dynamics.layers import ACTIVATIONS, ActivationName, Norm, make_norm, normalise
 from evolvent.operators import make_operator
+
+Placement: TypeAlias = Literal["post", "pre"]
 
 
 class Residual(Dynamics):
-    r"""One or two operators with normalisation and nonlinearity, without further structure.
+    r"""One or two operators with normalisation and activation, without further structure.
 
     .. math::
         F_\text{post}(u) = \mathcal N(K_2\, \sigma(\mathcal N(K_1 u) + b_1)) + b_2, \qquad
@@ -32,12 +34,12 @@ class Residual(Dynamics):
 
     Args:
         channels: number of channels.
-        activation: ``"post"`` or ``"pre"``: where :math:`\mathcal N` and :math:`\sigma` stand.
+        placement: of :math:`\mathcal N` and :math:`\sigma`, ``"post"`` (after the operator) or ``"pre"`` (before it).
         convolutions: number of operators, 1 or 2.
         operator: kind of the operators, such as ``"full"`` or ``"dense"``.
         norm: kind of :math:`\mathcal N`, or None.
         bias: whether to learn :math:`b_i`, one number per channel.
-        nonlinearity: name of :math:`\sigma`.
+        activation: name of :math:`\sigma`.
 
     Shape: (B, channels, ...) to the same.
 
@@ -50,21 +52,19 @@ class Residual(Dynamics):
     def __init__(
         self,
         channels: int,
-        activation: Literal["post", "pre"] = "post",
+        placement: Placement = "post",
         *,
         convolutions: Literal[1, 2] = 2,
         operator: str = "full",
         norm: Norm | None = "batch",
         bias: bool = False,
-        nonlinearity: ActivationName = "relu",
+        activation: ActivationName = "relu",
     ) -> None:
         super().__init__()
-        if convolutions not in (1, 2) or activation not in ("post", "pre"):
-            raise ConfigError(
-                f"Residual has 1 or 2 convolutions with activation 'post' or 'pre', got {convolutions}, {activation!r}."
-            )
-        self.activation = activation
-        self.nonlinearity: ActivationName = known_activation(nonlinearity)
+        if convolutions not in (1, 2):
+            raise ConfigError(f"convolutions must be 1 or 2, got {convolutions!r}.")
+        self.placement: Placement = check_choice("placement", placement, get_args(Placement))
+        self.activation: ActivationName = check_choice("activation", activation, ACTIVATIONS)
         self.conv1 = make_operator(operator, channels, channels)
         self.norm1 = make_norm(norm, channels, self.conv1.space_axes)
         self.bias1 = nn.Parameter(torch.zeros(channels)) if bias else None
@@ -76,14 +76,14 @@ class Residual(Dynamics):
 
     def forward(self, t: float, u: State) -> Tensor:
         assert isinstance(u, Tensor)
-        return self._pre(u) if self.activation == "pre" else self._post(u)
+        return self._pre(u) if self.placement == "pre" else self._post(u)
 
     def _post(self, u: Tensor) -> Tensor:
-        sigma = ACTIVATIONS[self.nonlinearity].value
+        sigma = ACTIVATIONS[self.activation].value
         inner = sigma(normalise(self.conv1(u), self.norm1, self.bias1))
         return inner if self.conv2 is None else normalise(self.conv2(inner), self.norm2, self.bias2)
 
     def _pre(self, u: Tensor) -> Tensor:
-        sigma = ACTIVATIONS[self.nonlinearity].value
+        sigma = ACTIVATIONS[self.activation].value
         inner = self.conv1(sigma(normalise(u, self.norm1, self.bias1)))
         return inner if self.conv2 is None else self.conv2(sigma(normalise(inner, self.norm2, self.bias2)))

@@ -1,4 +1,4 @@
-"""Second-order dynamics: features that swing, as waves do."""
+"""Second-order dynamics: features that oscillate, as waves do."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Unpack
 from torch import Tensor
 
 from evolvent.dynamics._contract import SecondOrderDynamics
-from evolvent.dynamics.symmetric_layer import LayerOptions, SymmetricLayer
+from evolvent.dynamics.layers import LayerOptions, SymmetricLayer
 
 
 class SecondOrder(SecondOrderDynamics):

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
+from evolvent._core.checks import check_positive, check_whole
 from evolvent._core.errors import ConfigError
 from evolvent._core.state import State
 from evolvent.dynamics._contract import Dynamics, PartitionedDynamics, SecondOrderDynamics, SplitDynamics
@@ -40,8 +41,7 @@ class TimeVarying(Dynamics):
     def __init__(self, knots: Sequence[Dynamics], end_time: float) -> None:
         super().__init__()
         _check_alike(knots)
-        if not 0 < end_time < math.inf:
-            raise ConfigError(f"end_time must be positive and finite, got {end_time}.")
+        check_positive(end_time=end_time)
         self.knots = nn.ModuleList(knots)
         self.end_time = float(end_time)
         self._shared: dict[tuple[float, bool], dict[str, Tensor]] | None = None
@@ -140,7 +140,7 @@ class TimeVaryingDynamics(TimeVarying):
 
 
 class TimeVaryingPartitioned(TimeVarying, PartitionedDynamics):
-    """Time-varying dynamics in two parts, for Verlet and its kin."""
+    """Time-varying dynamics in two parts, for the Verlet methods."""
 
     def dy(self, t: float, z: Tensor) -> Tensor:
         return self._call("dy", t, t, z)
@@ -203,9 +203,8 @@ def time_varying(dynamics: Dynamics | Sequence[Dynamics], knots: int | None = No
     (True, (1, 0.5))
     """
     if isinstance(dynamics, Dynamics):
-        if knots is None or knots < 2:
-            raise ConfigError(f"parameters that vary in time need knots >= 2, got {knots}.")
-        dynamics = [copy.deepcopy(dynamics) for _ in range(knots)]
+        check_whole(2, knots=knots)
+        dynamics = [copy.deepcopy(dynamics) for _ in range(knots or 0)]
     elif knots not in (None, len(dynamics)):
         raise ConfigError(f"a list of {len(dynamics)} dynamics makes {len(dynamics)} knots, but knots={knots}.")
     _check_alike(dynamics)

@@ -4,19 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from evolvent._core.errors import ConfigError, UnknownNameError
+from evolvent._core.errors import ConfigError
+from evolvent._core.registry import Registry
 from evolvent.experiments.recipe import Recipe, StudyRecipe, assign
 from evolvent.experiments.studies import find_study
 
+RECIPES: Registry[Traversable] = Registry("recipe", "`evolvent recipes` lists all of them.")
+
+
+def register_recipes(folder: Traversable) -> None:
+    """Make the recipes of a folder known by their names: every ``.yaml`` file in it.
+
+    Args:
+        folder: for example ``importlib.resources.files("my_package") / "recipes"``.
+    """
+    for entry in sorted(folder.iterdir(), key=lambda entry: entry.name):
+        if entry.name.endswith(".yaml"):
+            RECIPES.add(entry.name.removesuffix(".yaml"), entry)
+
+
+register_recipes(files("evolvent.experiments") / "recipes")
+
 
 def recipe_names() -> list[str]:
-    """Names of the recipes that ship with the package."""
-    return sorted(entry.name.removesuffix(".yaml") for entry in _home().iterdir() if entry.name.endswith(".yaml"))
+    """Names of all recipes: those that ship with the library, and those of installed extensions."""
+    return RECIPES.names()
 
 
 def load_recipe(name_or_file: str, settings: Sequence[str] = (), seed: int | None = None) -> Recipe | StudyRecipe:
@@ -65,23 +83,17 @@ def _set(values: dict[str, Any], key: str, value: Any) -> dict[str, Any]:
     return {**values, "variants": touched}
 
 
-def _home() -> Any:
-    return files("evolvent.experiments") / "recipes"
-
-
 def _read(name_or_file: str) -> dict[str, Any]:
     path = Path(name_or_file)
     looks_like_file = path.suffix in (".yaml", ".yml")
     if looks_like_file and not path.is_file():
         raise ConfigError(
-            f"there is no recipe file {name_or_file!r}; `evolvent recipes` lists those that ship with it."
+            f"there is no recipe file {name_or_file!r}; `evolvent recipes` lists recipes that are known by name."
         )
-    if not looks_like_file and name_or_file not in recipe_names():
-        raise UnknownNameError("recipe", name_or_file, recipe_names(), "`evolvent recipes` lists all of them.")
-    text = (path if looks_like_file else _home() / f"{name_or_file}.yaml").read_text(encoding="utf-8")
+    text = (path if looks_like_file else RECIPES.get(name_or_file)).read_text(encoding="utf-8")
     values = _parse(text, name_or_file)
     if not isinstance(values, dict):
-        raise ConfigError(f"recipe {name_or_file!r} is no mapping of keys to values.")
+        raise ConfigError(f"recipe {name_or_file!r} is not a mapping of keys to values.")
     return {"name": path.stem, **values}
 
 
@@ -89,4 +101,4 @@ def _parse(text: str, source: str) -> Any:
     try:
         return yaml.safe_load(text)
     except yaml.YAMLError as error:
-        raise ConfigError(f"{source!r} is no YAML: {str(error).splitlines()[0]}.") from None
+        raise ConfigError(f"{source!r} is not valid YAML: {str(error).splitlines()[0]}.") from None

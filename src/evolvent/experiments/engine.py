@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 from lightning.fabric import Fabric
-from lightning.fabric.strategies import DDPStrategy, Strategy
+from lightning.fabric.strategies.ddp import DDPStrategy
 from torch import nn
 from torch.optim.swa_utils import update_bn
 
@@ -84,8 +84,10 @@ def prepare(cell: Cell, material: Material, resources: Resources) -> Prepared:
     watched_batches(cell, material, world_size=resources.world_size)
     task = cell.kind(build_model(cell, material), material, cell.setup)
     check_turns(turns := task.turns(Length.of(cell.training, len(batches)).plan))
-    if cell.training.refine_at and len(turns) > 1:
-        raise ConfigError(f"training.refine_at needs a task with one optimiser, got {len(turns)}; leave it out.")
+    if cell.training.refine_at:
+        if len(turns) > 1:
+            raise ConfigError(f"training.refine_at needs a task with one optimiser, got {len(turns)}; leave it out.")
+        refine(task.model)  # says why if it cannot be
     return Prepared(cell, material, task)
 
 
@@ -137,27 +139,32 @@ def run_cell(
     cell, material, task = ready.cell, ready.material, ready.task
     resources, observer = resources or Resources(), observer or Observer()
     with quiet_lightning():
-        fabric = _make_fabric(cell, resources, several_turns=len(task.turns(Length.of(cell.training, 1).plan)) > 1)
+        plan = Length.of(cell.training, len(Batches(material.train, cell.data.batch_size))).plan
+        fabric = _make_fabric(cell, resources, several_turns=len(task.turns(plan)) > 1)
         if fabric.is_global_zero:
             write_config(folder / "config.yaml", cell)
             found = environment(cell.seed, resources.devices, resources.nodes)
             write_json(folder / "environment.json", {"format": FORMAT, **found})
         training = Training(
-            cell, task, material, fabric, folder, lambda progress: observer.cell_progresses(cell, progress)
+            cell,
+            task,
+            material,
+            fabric,
+            folder,
+            tell=lambda progress: observer.cell_progresses(cell, progress),
+            tell_seconds=observer.interval,
         )
         training.run()
         return _conclude(training, cost)
 
 
 def _make_fabric(cell: Cell, resources: Resources, several_turns: bool) -> Fabric:
-    strategy: Strategy | str = "auto"
-    if resources.world_size > 1:
-        strategy = DDPStrategy(timeout=_LONGEST_TEST, find_unused_parameters=several_turns)
+    shared = DDPStrategy(timeout=_LONGEST_TEST, find_unused_parameters=several_turns)
     fabric = Fabric(
         accelerator="gpu" if torch.cuda.is_available() else "cpu",
         devices=resources.devices,
         num_nodes=resources.nodes,
-        strategy=strategy,
+        strategy=shared if resources.world_size > 1 else "auto",
         precision=cell.training.precision,
     )
     fabric.launch()
@@ -167,25 +174,26 @@ def _make_fabric(cell: Cell, resources: Resources, several_turns: bool) -> Fabri
 def _conclude(training: Training, cost: Cost) -> Result:
     """Test the kept model in one process and write what was found; ``result.json`` last."""
     cell, task, material, folder = training.cell, training.task, training.material, training.folder
-    result = None
+    found: list[Result] = []
     if training.fabric.is_global_zero:
         task.load_kept(folder / "model")
         findings = task.conclude(Batches(material.test, cell.data.rows_evaluated, cell.seed))
-        speed = training.rows[-1]["rows_per_second"]
         result = Result(
-            figures=findings.figures,
+            figures=dict(findings.figures),
             kinds=list(task.figures),
             cost=cost,
             rows=material.rows,
             best_epoch=training.best_epoch,
             epochs=len(training.rows),
             steps=training.step,
-            seconds=training.seconds,
-            rows_per_second=speed,
+            seconds=training.pace.trained,
+            rows_per_second=training.rows[-1]["rows_per_second"],
         )
         write_findings(folder, findings)
         write_result(folder, result)
-    return training.fabric.broadcast(result)
+        found.append(result)
+    [result] = training.fabric.broadcast(found)
+    return result
 
 
 def evaluate_run(folder: Path, data_folder: Path | None = None) -> tuple[Cell, list[Figure], Findings]:

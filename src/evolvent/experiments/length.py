@@ -1,7 +1,8 @@
-"""How long a training lasts: epochs, steps, or a budget of wall-clock time."""
+"""How long a training lasts, in epochs, steps or wall-clock time, and how fast it goes."""
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import dataclass
 
@@ -37,8 +38,12 @@ class Length:
     def epochs(self) -> int | None:
         return None if self.steps is None else -(-self.steps // self.epoch_steps)
 
+    def epoch(self, step: int) -> int:
+        """Number of the epoch, counted from 1, that has just had its step number ``step``, counted from 1."""
+        return (step - 1) // self.epoch_steps + 1
+
     def epoch_end(self, step: int) -> int:
-        """The step at which the epoch of ``step`` ends."""
+        """The step at which the epoch ends in which ``step`` is the next one."""
         end = (step // self.epoch_steps + 1) * self.epoch_steps
         return end if self.steps is None else min(end, self.steps)
 
@@ -47,14 +52,40 @@ class Length:
         return step / self.steps if self.steps is not None else min(1.0, seconds / (self.budget or 1.0))
 
 
-class Clock:
-    """Wall-clock time that a training has used, in this process and before, and what its end will still cost."""
+class Pace:
+    """Measures the time of a training: of its steps, of its evaluations, and all the time since it first began.
 
-    def __init__(self, used: float = 0.0) -> None:
-        self._before = used
-        self._began = time.perf_counter()
+    Args:
+        used: seconds that earlier processes spent on the training, all in all.
+        trained: seconds that they spent on training steps.
+    """
+
+    def __init__(self, used: float = 0.0, trained: float = 0.0) -> None:
+        self._used_before = used
+        self._began = self._lap = time.perf_counter()
+        self.trained = trained
         self.evaluation = 0.0  # seconds of the last evaluation after an epoch
+        self._steps_here, self._seconds_here = 0, 0.0
 
     @property
     def used(self) -> float:
-        return self._before + time.perf_counter() - self._began
+        """Wall-clock seconds since the training first began, without the time between processes."""
+        return self._used_before + time.perf_counter() - self._began
+
+    def start_lap(self) -> None:
+        """Training steps begin, or go on after something else."""
+        self._lap = time.perf_counter()
+
+    def end_step(self) -> float:
+        """A training step has ended; returns the time."""
+        now = time.perf_counter()
+        self.trained += now - self._lap
+        self._seconds_here += now - self._lap
+        self._steps_here += 1
+        self._lap = now
+        return now
+
+    @property
+    def step_seconds(self) -> float:
+        """Mean time of the training steps of this process."""
+        return self._seconds_here / self._steps_here if self._steps_here else math.nan

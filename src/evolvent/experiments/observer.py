@@ -20,13 +20,16 @@ class TrainingProgress:
     figures: dict[str, float]  # over the training batches of this epoch so far
     rows: str  # what a row is called, in the plural
     rows_per_second: float
-    seconds_left: float | None
+    seconds_left: float
     share_done: float
     epoch_ends: bool
 
 
 class Observer:
     """Does nothing; subclasses override what they want to know."""
+
+    interval: float = 0.2
+    """Least seconds between two messages of progress inside an epoch; 0 for one after every step."""
 
     def grid_starts(self, cells: list[Cell], origin: str) -> None:
         """Before the first training; ``origin`` says where the data came from."""
@@ -41,7 +44,7 @@ class Observer:
         """Before a training."""
 
     def cell_progresses(self, cell: Cell, progress: TrainingProgress) -> None:
-        """Several times a second during a training."""
+        """During a training, after steps and at the end of each epoch."""
 
     def cell_ends(self, cell: Cell, folder: Path, result: Result) -> None:
         """After a training and its evaluation."""

@@ -240,24 +240,32 @@ def _identity(said: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(said, sort_keys=True, default=str).encode()).hexdigest()[:8]
 
 
+_LENGTHS = ("epochs", "steps", "budget")
+
+
 def overlay(base: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
-    """``base`` with the leaves of ``changes`` laid over it; naming another model drops the old model's options.
+    """``base`` with the leaves of ``changes`` laid over it.
+
+    Naming another model drops the old model's options, another task its settings, and a length of training given in
+    one way drops one that was given in another.
 
     >>> overlay({"a": {"b": 1, "c": 2}}, {"a": {"b": 5}})
     {'a': {'b': 5, 'c': 2}}
+    >>> overlay({"training": {"epochs": 8, "clip_norm": 1.0}}, {"training": {"budget": "5m"}})
+    {'training': {'clip_norm': 1.0, 'budget': '5m'}}
     """
     merged = dict(base)
     for key, value in changes.items():
         old = merged.get(key)
         if isinstance(old, dict) and isinstance(value, dict):
-            merged[key] = overlay({} if key == "model" and _names_another(value, old) else old, value)
+            merged[key] = overlay(_still_valid(key, old, value), value)
         else:
             merged[key] = value
     return merged
 
 
 def assign(values: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
-    """``values`` with what stands at a dotted ``path`` replaced; another ``model.name`` drops the model's options.
+    """``values`` with what stands at a dotted ``path`` replaced; see :func:`overlay` for what that drops.
 
     >>> assign({"data": {"name": "digits"}}, "data.batch_size", 50)
     {'data': {'name': 'digits', 'batch_size': 50}}
@@ -268,11 +276,14 @@ def assign(values: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
     if not rest:
         return {**values, head: value}
     inner = values.get(head)
-    inner = inner if isinstance(inner, dict) else {}
-    if head == "model" and rest == "name" and _names_another({"name": value}, inner):
-        inner = {}
+    inner = _still_valid(head, inner, {rest: value}) if isinstance(inner, dict) else {}
     return {**values, head: assign(inner, rest, value)}
 
 
-def _names_another(changes: dict[str, Any], model: dict[str, Any]) -> bool:
-    return changes.get("name", model.get("name")) != model.get("name")
+def _still_valid(section: str, old: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    """What of an earlier section stays when ``changes`` are laid over it."""
+    if section in ("model", "task") and changes.get("name", old.get("name")) != old.get("name"):
+        return {}
+    if section == "training" and any(changes.get(key) is not None for key in _LENGTHS):
+        return {key: value for key, value in old.items() if key not in _LENGTHS}
+    return old

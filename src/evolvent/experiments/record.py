@@ -51,8 +51,7 @@ class Result:
     epochs: int
     steps: int
     seconds: float
-    rows_per_second: float | None
-    stopped: str = ""  # why training ended before its length was reached
+    rows_per_second: float | None  # in training
 
     @property
     def score(self) -> Figure:

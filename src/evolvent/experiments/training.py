@@ -10,7 +10,7 @@ import math
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from lightning.fabric import Fabric
@@ -20,8 +20,8 @@ from evolvent._core.errors import ConfigError
 from evolvent._core.randomness import Stream, key, reseed
 from evolvent.data import Batches, Material
 from evolvent.experiments.checkpoints import read_checkpoint, write_checkpoint
-from evolvent.experiments.length import Clock, Length
-from evolvent.experiments.observer import TrainingProgress
+from evolvent.experiments.length import Length, Pace
+from evolvent.experiments.observer import Observer, TrainingProgress
 from evolvent.experiments.recipe import Cell
 from evolvent.experiments.record import write_metrics
 from evolvent.experiments.spectra import SpectrumRecord
@@ -34,13 +34,14 @@ from evolvent.tasks import (
     check_turns,
     learning_rate_factor,
     make_optimizer,
+    mean_over_processes,
     needs_closure,
     to_device,
 )
 from evolvent.tasks.multilevel import carry_state
 from evolvent.tasks.nonfinite import check_finite
 
-_TELL_SECONDS, _WRITE_SECONDS = 0.2, 1.0  # least time between two messages, and between two checkpoints
+_WRITE_SECONDS = 1.0  # least time between two checkpoints at the end of epochs
 
 
 class Training:
@@ -52,7 +53,7 @@ class Training:
         material: what it is trained on.
         fabric: devices, processes and precision.
         folder: of the cell; metrics, the kept model and checkpoints are written there by the first process.
-        tell: called a few times a second with the progress.
+        tell: called with the progress at the end of each epoch, and inside epochs every ``tell_seconds`` at most.
     """
 
     def __init__(
@@ -63,11 +64,11 @@ class Training:
         fabric: Fabric,
         folder: Path,
         tell: Callable[[TrainingProgress], None] = lambda progress: None,
+        tell_seconds: float = Observer.interval,
     ) -> None:
         share = {"rank": fabric.global_rank, "world_size": fabric.world_size}
-        self.cell, self.task, self.material, self.fabric, self.folder, self.tell = (
-            cell, task, material, fabric, folder, tell,
-        )  # fmt: skip
+        self.cell, self.task, self.material = cell, task, material
+        self.fabric, self.folder, self.tell = fabric, folder, tell
         self.batches = Batches(material.train, cell.data.batch_size, cell.seed, **share)
         self.watched = watched_batches(cell, material, **share)
         self.length = Length.of(cell.training, len(self.batches))
@@ -75,15 +76,13 @@ class Training:
         self.sums: Sums = {}  # measures of this epoch's training batches so far
         self.rows: list[dict[str, float]] = []  # one per epoch
         self.best_epoch, self.best_score = 0, None
-        self.seconds = 0.0  # of training steps alone
         self.ended = False
-        self.clock = Clock()
+        self.pace = Pace()
         self.spectra = SpectrumRecord(folder) if fabric.is_global_zero else None
         self._level = 0  # refinements of multilevel training so far
         self._kept: dict[str, Tensor] | None = None  # a best state that is not written yet and no longer the present
         self._kept_step = -1  # when the best state was that of the task
-        self._seconds_here, self._steps_here = 0.0, 0
-        self._told = self._written = -math.inf
+        self._tell_seconds, self._told, self._written = tell_seconds, -math.inf, -math.inf
         self._resume(read_checkpoint(folder))
 
     def run(self) -> None:
@@ -95,11 +94,9 @@ class Training:
             self._end_epoch()
         self.fabric.barrier()
 
-    # -- steps
-
     def _train_epoch(self) -> None:
         end, every = self.length.epoch_end(self.step), self.cell.training.checkpoint_steps
-        began = time.perf_counter()
+        self.pace.start_lap()
         while self.step < end:
             batch = to_device(self.batches.at(self.step), self.fabric.device)
             self._counted = False
@@ -107,18 +104,14 @@ class Training:
                 if turn.acts(self.step):
                     self._take_turn(turn, optimizer, batch)
             self.step += 1
-            now = time.perf_counter()
-            self.seconds += now - began
-            self._seconds_here += now - began
-            self._steps_here += 1
-            began = now
-            if now - self._told > _TELL_SECONDS:
+            now = self.pace.end_step()
+            if now - self._told >= self._tell_seconds:
                 self._tell(self._training_figures(self.sums))  # this process's own
             if self._out_of_time():
                 break
             if every and self.step % every == 0 and self.step < end:
                 self._write()
-                began = time.perf_counter()
+                self.pace.start_lap()
 
     def _take_turn(self, turn: Turn, optimizer: Any, batch: Any) -> None:
         rate = turn.optimizer.lr * self._rate_factor(turn)
@@ -128,8 +121,9 @@ class Training:
         def gradient() -> Tensor:
             """The objective with its gradient; the first one of a step is counted."""
             reseed(*key(Stream.STEP, self.cell.seed, self.step, self.fabric.global_rank))
-            objective, sums = self.module(batch, turn.name)
-            optimizer.zero_grad()
+            with self.fabric.strategy.precision.forward_context():  # else float64 objectives are rounded to float32
+                objective, sums = self.module(batch, turn.name)
+            self.module.zero_grad()
             self.fabric.backward(objective)
             self._check_gradient(objective, optimizer)
             if not self._counted:
@@ -138,7 +132,7 @@ class Training:
             return objective
 
         if needs_closure(optimizer.optimizer):
-            optimizer.step(gradient)
+            optimizer.step(lambda: mean_over_processes(gradient()))  # line searches must agree
         else:
             gradient()
             optimizer.step()
@@ -153,21 +147,17 @@ class Training:
     def _rate_factor(self, turn: Turn) -> float:
         """Factor of the learning rate, over the turn's own time in epochs."""
         per_epoch = self.length.epoch_steps
-        now = (self.step - turn.since) / per_epoch
         end = turn.until if turn.until is not None else self.length.steps
         if end is None:  # a budget of time: the end is estimated from the steps so far
-            share = self.length.share_done(self.step, self.clock.used)
-            total = now / share if share > 0 else math.inf
-        else:
-            total = (end - turn.since) / per_epoch
+            share = self.length.share_done(self.step, self.pace.used)
+            end = self.step / share if share > 0 else math.inf
+        now, total = (self.step - turn.since) / per_epoch, (end - turn.since) / per_epoch
         return learning_rate_factor(turn.schedule, now, total)
-
-    # -- epochs
 
     def _end_epoch(self) -> None:
         began = time.perf_counter()
         watched = self.evaluate(self.watched)
-        self.clock.evaluation = time.perf_counter() - began
+        self.pace.evaluation = time.perf_counter() - began
         trained = self._training_figures(self._added_up())
         self.sums = {}
         self.rows.append(self._row(trained, watched))
@@ -188,20 +178,18 @@ class Training:
             row["lr" if turn is self.turns[0] else f"lr_{turn.name}"] = optimizer.param_groups[0]["lr"]
         row |= {f"train_{name}": value for name, value in trained.items()}
         row |= {f"{part}_{name}": value for name, value in self._shown(watched).items()}
-        return row | {"rows_per_second": self.rows_per_second, "seconds": self.seconds}
+        return row | {"rows_per_second": self.rows_per_second, "seconds": self.pace.trained}
 
     def evaluate(self, batches: Batches) -> dict[str, float]:
         """Figures on all rows of a source, each process measuring its share."""
         with self.fabric.strategy.precision.forward_context():
             sums = self.task.add_up(batches)
-        if batches.sharers > 1:
-            sums = self.fabric.all_reduce(sums, reduce_op="sum")
-        return self.task.figures_of(sums)
+        return self.task.figures_of(self._over_processes(sums) if batches.sharers > 1 else sums)
 
     def _keep_if_best(self, watched: dict[str, float]) -> None:
-        """Keep the best model on held-out rows; without those nothing is chosen, and the last model is kept."""
+        """Keep the best model on held-out rows; without those, or a direction of the score, the last model is kept."""
         score = self.task.figures[0]
-        if self.material.held_out:
+        if self.material.held_out and score.better:
             better = score.improves(watched[score.name], self.best_score) or not self.best_epoch
         else:
             better = self.ended
@@ -218,10 +206,11 @@ class Training:
 
     def _added_up(self) -> Sums:
         """Measures of this epoch's training batches over all processes."""
-        sums = {name: value.clone() for name, value in self.sums.items()}
-        return self.fabric.all_reduce(sums, reduce_op="sum") if self.fabric.world_size > 1 else sums
+        return self._over_processes(self.sums) if self.batches.sharers > 1 else self.sums
 
-    # -- length
+    def _over_processes(self, sums: Sums) -> Sums:
+        copies = {name: value.clone() for name, value in sums.items()}  # sums are made in place
+        return cast(Sums, self.fabric.all_reduce(copies, reduce_op="sum"))
 
     def _is_over(self) -> bool:
         if self.length.steps is not None:
@@ -233,43 +222,40 @@ class Training:
         budget = self.length.budget
         if budget is None:
             return False
-        over = torch.tensor(self.clock.used + self._cost_of_end() >= budget)
+        over = torch.tensor(self.pace.used + self._cost_of_end() >= budget)
         return bool(self.fabric.broadcast(over)) if self.fabric.world_size > 1 else bool(over)
 
     def _cost_of_end(self) -> float:
         """Seconds for the last evaluation after an epoch and for the test, estimated from what was measured."""
         ends = len(self.material.watched) + len(self.material.test)
-        if self.clock.evaluation:
-            return self.clock.evaluation * ends / len(self.material.watched)
-        return ends / self.batches.size * self._seconds_here / max(self._steps_here, 1) / 2
+        if self.pace.evaluation:
+            return self.pace.evaluation * ends / len(self.material.watched)
+        return ends / self.batches.size * self.pace.step_seconds / 2
 
     @property
     def rows_per_second(self) -> float:
         """Over the steps of this process."""
-        return self._steps_here * self.batches.size / self._seconds_here if self._seconds_here else math.nan
+        return self.batches.size / self.pace.step_seconds
 
     def _tell(self, figures: dict[str, float], epoch_ends: bool = False) -> None:
         self._told = time.perf_counter()
-        left = None
-        if self.length.steps is not None and self._steps_here:
-            left = (self.length.steps - self.step) * self._seconds_here / self._steps_here
-        elif self.length.budget:
-            left = max(0.0, self.length.budget - self.clock.used)
+        if self.length.steps is not None:
+            left = (self.length.steps - self.step) * self.pace.step_seconds
+        else:
+            left = max(0.0, (self.length.budget or 0.0) - self.pace.used)
         progress = TrainingProgress(
             step=self.step,
             steps=self.length.steps,
-            epoch=(self.step - 1) // self.length.epoch_steps + 1,
+            epoch=self.length.epoch(self.step),
             epochs=self.length.epochs,
             figures=figures,
             rows=self.material.rows,
             rows_per_second=self.rows_per_second,
             seconds_left=left,
-            share_done=self.length.share_done(self.step, self.clock.used),
+            share_done=self.length.share_done(self.step, self.pace.used),
             epoch_ends=epoch_ends,
         )
         self.tell(progress)
-
-    # -- optimisers and levels
 
     def _set_up(self) -> None:
         """Make the optimisers of all turns and place everything on its device, for the network as it is now."""
@@ -291,8 +277,6 @@ class Training:
             carry_state(old, old_optimizer.optimizer, self.task.model, self.optimizers[0].optimizer)
             self._level += 1
 
-    # -- checkpoints
-
     def _resume(self, state: dict[str, Any] | None) -> None:
         for _ in range(state["level"] if state else 0):
             self.task.model = refine(self.task.model)
@@ -310,8 +294,8 @@ class Training:
         if self.fabric.is_global_zero:  # measures are those of all processes; the others begin anew
             self.sums = to_device(dict(state["sums"]), self.fabric.device)
         self.step, self.rows, self.ended = state["step"], state["rows"], state["ended"]
-        self.best_epoch, self.best_score, self.seconds = state["best_epoch"], state["best_score"], state["seconds"]
-        self.clock = Clock(state["used"])
+        self.best_epoch, self.best_score = state["best_epoch"], state["best_score"]
+        self.pace = Pace(state["used"], state["trained"])
         if self.spectra:
             self.spectra.resume(len(self.rows))
 
@@ -349,8 +333,8 @@ class Training:
             "rows": self.rows,
             "best_epoch": self.best_epoch,
             "best_score": self.best_score,
-            "seconds": self.seconds,
-            "used": self.clock.used,
+            "used": self.pace.used,
+            "trained": self.pace.trained,
             "level": self._level,
         }
 
@@ -358,7 +342,7 @@ class Training:
 def watched_batches(cell: Cell, material: Material, rank: int = 0, world_size: int = 1) -> Batches:
     """The watched rows in batches that can be shared by the processes."""
     size = cell.data.rows_evaluated
-    if world_size > len(material.watched):
+    if material.watched.shareable and world_size > len(material.watched):
         raise ConfigError(f"{len(material.watched)} watched rows cannot be shared by {world_size} processes.")
     whole = len(material.watched) if size is None else size
     return Batches(material.watched, -(-whole // world_size) * world_size, cell.seed, rank, world_size)

@@ -1,9 +1,8 @@
-"""How the derivative of a loss is had: one file per strategy."""
+"""How gradients are computed: one file per strategy."""
 
 from evolvent.gradients._contract import STRATEGIES, GradientStrategy, Propagator, make_strategy
 from evolvent.gradients.adjoint import ContinuousAdjoint
-from evolvent.gradients.backprop import Backprop
-from evolvent.gradients.checkpoint import Checkpoint
+from evolvent.gradients.checkpoint import Backprop, Checkpoint
 from evolvent.gradients.layer_parallel import LayerParallel, LayerParallelWarning, SimultaneousLayerParallel
 from evolvent.gradients.reversible import Reversible, reconstruction_error
 

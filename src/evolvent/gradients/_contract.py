@@ -41,7 +41,7 @@ class Propagator(Protocol):
 
 
 class GradientStrategy(ABC):
-    """How the derivative of a loss with respect to parameters and initial state is had.
+    """How the gradient of a loss with respect to parameters and initial state is computed.
 
     Given the same evolution, all strategies return the same value; those that are ``exact`` also the same gradient.
 

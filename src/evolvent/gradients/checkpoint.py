@@ -1,4 +1,4 @@
-"""Gradients with few stored states: the others are computed again."""
+"""Backpropagation through all steps, with every state stored, or some of them and the others computed again."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
+from evolvent._core.checks import check_whole
 from evolvent._core.errors import ConfigError
 from evolvent._core.first_order import first_order_only
 from evolvent._core.state import State, parts
@@ -18,6 +19,23 @@ from evolvent.gradients._contract import STRATEGIES, GradientStrategy, Propagato
 from evolvent.gradients.binomial import next_stored, stored_positions
 from evolvent.gradients.replay import Accumulator, Replay, trainable, untouched_statistics
 from evolvent.gradients.undoing import pull_back
+
+
+class Backprop(GradientStrategy):
+    """Automatic differentiation through all steps; every intermediate state is stored.
+
+    Memory grows with the number of steps, time is that of one backward pass.
+    """
+
+    name = "backprop"
+
+    def propagate(self, evolution: Propagator, u: State) -> State:
+        for j in range(evolution.steps):
+            u = evolution.step(j, u)
+        return u
+
+
+STRATEGIES.add(Backprop.name, Backprop)
 
 
 class Checkpoint(GradientStrategy):
@@ -42,10 +60,11 @@ class Checkpoint(GradientStrategy):
         if every is not None and stored is not None:
             raise ConfigError(f"checkpoint takes every or stored, got both: every={every!r}, stored={stored}.")
         if isinstance(every, str) and every != "sqrt":
-            raise ConfigError(f"checkpoint stores every so many-th state or 'sqrt', got {every!r}.")
-        for name, number in (("every", every), ("stored", stored)):
-            if number not in (None, "sqrt") and not (isinstance(number, int) and number >= 1):
-                raise ConfigError(f"checkpoint: {name} must be a whole number of at least 1, got {number!r}.")
+            raise ConfigError(f"every must be a whole number or 'sqrt', got {every!r}.")
+        if stored is not None:
+            check_whole(stored=stored)
+        if every not in (None, "sqrt"):
+            check_whole(every=every)
         self.every = "sqrt" if every is None and stored is None else every
         self.stored = stored
 

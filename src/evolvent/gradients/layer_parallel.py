@@ -12,6 +12,7 @@ from weakref import WeakKeyDictionary
 import torch
 import torch.distributed as dist
 
+from evolvent._core.checks import check_whole
 from evolvent._core.errors import ConfigError
 from evolvent._core.state import State
 from evolvent.gradients._contract import STRATEGIES, GradientStrategy, Propagator, whole_number
@@ -78,11 +79,9 @@ class LayerParallel(GradientStrategy):
         max_iterations: int | None = None,
         group: dist.ProcessGroup | None = None,
     ) -> None:
-        if coarsening < 2 or levels < 2 or (max_iterations is not None and max_iterations < 1):
-            raise ConfigError(
-                f"layer-parallel solves need coarsening >= 2, levels >= 2 and max_iterations >= 1, got {coarsening}, "
-                f"{levels} and {max_iterations}."
-            )
+        check_whole(2, coarsening=coarsening, levels=levels)
+        if max_iterations is not None:
+            check_whole(max_iterations=max_iterations)
         self.coarsening = coarsening
         self.levels = levels
         self.tolerance = tolerance
@@ -144,7 +143,7 @@ class SimultaneousLayerParallel(LayerParallel):
 
     States, adjoints and parameters converge together (simultaneous optimisation, section 4 of Günther et al. 2020).
     Value and gradient are not those of the steps before they have converged, and the next training step must be given
-    the same batch. States of other shapes start anew. After training, use another strategy to evaluate.
+    the same batch. States of other shapes start from scratch. After training, use another strategy to evaluate.
 
     Args:
         iterations: V-cycles per direction and optimisation step.

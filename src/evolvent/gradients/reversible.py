@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from evolvent import integrators
+from evolvent._core.checks import check_whole
 from evolvent._core.errors import ConfigError
 from evolvent._core.first_order import first_order_only
 from evolvent._core.state import State, parts
@@ -29,15 +30,15 @@ class Reversible(GradientStrategy):
     tensor that the dynamics use must be a parameter of the evolution.
 
     Args:
-        anchor_every: also store every so many-th state, from which the reconstruction starts afresh.
+        anchor_every: store one state in so many steps, from which the reconstruction restarts.
         check: keep the first state, too, and compare it with its reconstruction; see :meth:`report`.
     """
 
     name = "reversible"
 
     def __init__(self, anchor_every: int | None = None, *, check: bool = False) -> None:
-        if anchor_every is not None and not (isinstance(anchor_every, int) and anchor_every >= 1):
-            raise ConfigError(f"anchor_every must be a whole number of at least 1, got {anchor_every!r}.")
+        if anchor_every is not None:
+            check_whole(anchor_every=anchor_every)
         self.anchor_every = anchor_every
         self.check = check
         self._errors: list[float] = []

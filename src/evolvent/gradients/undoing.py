@@ -77,7 +77,7 @@ class Undoing:
     def _undo_one(self, j: int, i: int) -> None:
         cotangents = self.cotangents
         with torch.enable_grad():
-            # made anew: parameters that depend on time have a graph that can be used but once
+            # built again: parameters that depend on time have a graph that can be used only once
             coupling = couplings_at(self.evolution, j)[i]
             target, source, sign, g = coupling
             u = self.state[source].detach().requires_grad_()

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from evolvent._core.checks import check_not_negative, check_whole
 from evolvent._core.errors import ConfigError, NonFiniteError
 from evolvent._core.state import State, like, parts
 from evolvent.dynamics import Dynamics
@@ -30,10 +31,10 @@ class Dopri5(Integrator[Dynamics]):
     adaptive = True
 
     def __init__(self, rtol: float = 1e-6, atol: float = 1e-6, max_steps: int = 10_000) -> None:
-        if not (rtol >= 0 and atol >= 0 and rtol + atol > 0):
-            raise ConfigError(f"tolerances must be >= 0 and not both zero, got rtol={rtol}, atol={atol}.")
-        if max_steps < 1:
-            raise ConfigError(f"max_steps must be at least 1, got {max_steps}.")
+        check_not_negative(rtol=rtol, atol=atol)
+        check_whole(max_steps=max_steps)
+        if rtol == atol == 0:
+            raise ConfigError("rtol and atol must not both be 0.")
         self.rtol, self.atol, self.max_steps = rtol, atol, max_steps
 
     def step(self, f: Dynamics, t: float, u: State, h: float) -> State:

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from evolvent._core.checks import check_positive, check_whole
 from evolvent._core.errors import ConfigError, NonFiniteError
 from evolvent._core.first_order import first_order_only
 from evolvent._core.state import State, axpy, combine, like, parts
@@ -37,10 +38,9 @@ class ImplicitMidpoint(Integrator[Dynamics]):
     order = 2
 
     def __init__(self, tolerance: float | None = None, max_iterations: int = 100) -> None:
-        if tolerance is not None and not tolerance > 0:
-            raise ConfigError(f"tolerance must be positive, got {tolerance}.")
-        if max_iterations < 1:
-            raise ConfigError(f"max_iterations must be at least 1, got {max_iterations}.")
+        if tolerance is not None:
+            check_positive(tolerance=tolerance)
+        check_whole(max_iterations=max_iterations)
         self.tolerance, self.max_iterations = tolerance, max_iterations
 
     def step(self, f: Dynamics, t: float, u: State, h: float) -> State:

@@ -1,4 +1,4 @@
-"""Splitting methods: the mild and the stiff part of split dynamics flow in turn."""
+"""Methods for split dynamics: the stiff part is implicit, the mild part explicit, in one step or in turn."""
 
 from __future__ import annotations
 
@@ -10,7 +10,24 @@ from evolvent._core.errors import ConfigError
 from evolvent._core.state import State
 from evolvent.dynamics import Dynamics, SplitDynamics
 from evolvent.integrators._contract import Integrator
-from evolvent.integrators.heun import Heun
+from evolvent.integrators.runge_kutta import Heun
+
+
+class ImexEuler(Integrator[SplitDynamics]):
+    r"""Euler's method for the mild part and backward Euler for the stiff one of :math:`u' = f(t, u) - L(t)\, u`.
+
+    .. math:: (I + h L(t))\, u^+ = u + h f(t, u)
+
+    The step of IMEXnet, Haber, Lensink, Treister, Ruthotto 2019. No :math:`h` is too large for :math:`L`; every step
+    sees the whole domain.
+    """
+
+    order = 1
+    acts_on = SplitDynamics
+
+    def step(self, f: SplitDynamics, t: float, u: State, h: float) -> State:
+        assert isinstance(u, Tensor)
+        return f.solve(t, u + h * f.explicit(t, u), h)
 
 
 class _Splitting(Integrator[SplitDynamics]):

@@ -1,11 +1,9 @@
 """Named architectures: one file per paper, and the registry that finds them."""
 
 from evolvent.networks import (
-    antisymmetric,
+    building,
     hamiltonian,
     hyperbolic,
-    imex,
-    lean,
     nonlocal_hamiltonian,
     odenet,
     parabolic,
@@ -28,12 +26,10 @@ __all__ = [
     "NonlocalBlock",
     "Paper",
     "PointNetwork",
-    "antisymmetric",
+    "building",
     "create_model",
     "hamiltonian",
     "hyperbolic",
-    "imex",
-    "lean",
     "list_models",
     "load",
     "model_entry",

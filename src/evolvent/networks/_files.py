@@ -41,7 +41,8 @@ def load(folder: str | os.PathLike[str]) -> nn.Module:
     """Rebuild a network that :func:`save` wrote, in evaluation mode.
 
     Raises:
-        ModelFileError: if the folder is none, or its files are foreign or truncated. Pickled models are refused.
+        ModelFileError: if the folder is not a saved model, or its files are foreign or truncated. Pickled models are
+            refused.
     """
     folder = Path(folder)
     if folder.is_file():
@@ -58,11 +59,11 @@ def load(folder: str | os.PathLike[str]) -> nn.Module:
 
 def _rebuild(path: Path) -> nn.Module:
     if not path.is_file():
-        raise ModelFileError(f"{path.parent} is no saved model: it has no {path.name}. Save one with ev.save.")
+        raise ModelFileError(f"{path.parent} is not a saved model: it has no {path.name}. Save one with ev.save.")
     try:
         config: Any = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ModelFileError(f"{path} is torn or no YAML: {str(error).splitlines()[0]}.") from error
+        raise ModelFileError(f"{path} is truncated or not YAML: {str(error).splitlines()[0]}.") from error
     match config:
         case {"network": str(name), "options": dict(options)} if all(isinstance(key, str) for key in options):
             try:
@@ -89,7 +90,7 @@ def _why_unreadable(path: Path, error: Exception) -> str:
         head = file.read(2)
     if head[:1] == b"\x80" or head == b"PK":  # asked only now: a good file's header length may begin so, too
         return f"{path} is a pickle, not safetensors; it is refused, because reading one can run any code."
-    return f"{path} ({path.stat().st_size:,} bytes) is truncated or no safetensors file: {error}."
+    return f"{path} ({path.stat().st_size:,} bytes) is truncated or not a safetensors file: {error}."
 
 
 def _check_tensors(found: dict[str, Tensor], expected: dict[str, Tensor], path: Path) -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from torch import nn
 
-from evolvent._core.errors import ConfigError, UnknownNameError
 from evolvent._core.registry import Registry
+from evolvent.networks._options import NetworkOptions
+
+Builder = TypeVar("Builder", bound=Callable[..., nn.Module])
 
 
 @dataclass(frozen=True)
@@ -18,19 +20,21 @@ class ModelEntry:
     """A registered network.
 
     Attributes:
-        build: the family's builder; its keyword arguments are the options.
-        options: what this name fixes of them.
+        build: the family's builder, which takes an object of the class ``options``.
+        options: the class whose fields are the options.
         family: the name of the family.
         papers: keys into the table of papers.
-        recipe: a recipe that trains it, or the nearest of its kin.
+        recipe: a recipe that trains it, or one of its relatives.
+        fixed: the options that this name fixes.
     """
 
     name: str
     build: Callable[..., nn.Module]
+    options: type[NetworkOptions]
     family: str
     papers: tuple[str, ...]
     recipe: str
-    options: dict[str, Any] = field(default_factory=dict)
+    fixed: dict[str, Any] = field(default_factory=dict)
 
     @property
     def summary(self) -> str:
@@ -38,7 +42,12 @@ class ModelEntry:
         return (inspect.getdoc(self.build) or "").split("\n")[0]
 
     def known_options(self) -> list[str]:
-        return list(inspect.signature(self.build).parameters)
+        """Names of the options."""
+        return list(self.options.model_fields)
+
+    def read_options(self, given: dict[str, Any]) -> NetworkOptions:
+        """All options: those given, those fixed by the name, and the defaults of the family."""
+        return self.options.read({**self.fixed, **given}, self.name)
 
 
 @dataclass(frozen=True)
@@ -53,12 +62,19 @@ MODELS: Registry[ModelEntry] = Registry("network", "`evolvent models` lists all 
 
 
 def register_family(
-    name: str, *, papers: tuple[str, ...], recipe: str
-) -> Callable[[Callable[..., nn.Module]], Callable[..., nn.Module]]:
-    """Register a builder whose keyword arguments span a family of networks."""
+    name: str, options: type[NetworkOptions], *, papers: tuple[str, ...], recipe: str
+) -> Callable[[Builder], Builder]:
+    """Register a builder, which makes a network from an object of the class ``options``.
 
-    def add(build: Callable[..., nn.Module]) -> Callable[..., nn.Module]:
-        MODELS.add(name, ModelEntry(name, build, name, papers, recipe))
+    Args:
+        name: of the family.
+        options: its fields are the options of the family.
+        papers: keys into the table of papers.
+        recipe: name of a recipe that trains a network of the family.
+    """
+
+    def add(build: Builder) -> Builder:
+        MODELS.add(name, ModelEntry(name, build, options, name, papers, recipe))
         return build
 
     return add
@@ -68,8 +84,9 @@ def register_member(
     name: str, family: str, *, recipe: str | None = None, papers: tuple[str, ...] = (), **options: Any
 ) -> None:
     """Register a network of a family that fixes some of the family's options; ``papers`` come before the family's."""
-    parent = MODELS.registered(family)
-    MODELS.add(name, ModelEntry(name, parent.build, family, papers + parent.papers, recipe or parent.recipe, options))
+    base = MODELS.registered(family)
+    papers, recipe = papers + base.papers, recipe or base.recipe
+    MODELS.add(name, ModelEntry(name, base.build, base.options, family, papers, recipe, options))
 
 
 def list_models(pattern: str = "*") -> list[str]:
@@ -91,28 +108,12 @@ def create_model(name: str, **options: Any) -> nn.Module:
 
     Args:
         name: one of :func:`list_models`.
-        options: the family's keyword arguments, for example ``num_classes`` and ``in_channels``.
+        options: the options of its family, for example ``num_classes`` and ``in_channels``.
 
     >>> create_model("resnet", channels=(8, 16), blocks=2, in_channels=1)(__import__("torch").zeros(1, 1, 16, 16)).shape
     torch.Size([1, 10])
     """
     entry = MODELS.get(name)
-    for key in options:
-        if key not in entry.known_options():
-            advice = f"It takes {', '.join(entry.known_options())}."
-            raise UnknownNameError(f"option of {name}", key, entry.known_options(), advice)
-    model = _checked_build(entry, {**entry.options, **options})
+    model = entry.build(entry.read_options(options))
     vars(model)["spec"] = ModelSpec(name, dict(options))
     return model
-
-
-def _checked_build(entry: ModelEntry, options: dict[str, Any]) -> nn.Module:
-    """Build with every option's type checked, since options also come from files."""
-    from pydantic import ValidationError, validate_call
-
-    try:
-        return validate_call(entry.build)(**options)
-    except ValidationError as error:
-        fault = error.errors()[0]
-        key = ".".join(map(str, fault["loc"]))
-        raise ConfigError(f"{entry.name}: {key}: {fault['msg'].lower()}, got {fault['input']!r}.") from None

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, TypeAlias
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from evolvent._core.errors import ConfigError, ShapeError
+from evolvent._core.checks import check_images, check_share
+from evolvent._core.errors import ConfigError
 from evolvent._core.state import parts
 from evolvent.evolution import Evolution
 from evolvent.networks._registry import ModelSpec
-
-Readout: TypeAlias = Literal["classification", "segmentation"]
 
 
 class ImageNetwork(nn.Module):
@@ -70,14 +68,8 @@ class ImageNetwork(nn.Module):
         return found
 
     def _check(self, x: Tensor) -> None:
-        taken = f"images of {self.in_channels} channels"
-        if self.image_size is not None:
-            taken += f" and {self.image_size[0]}x{self.image_size[1]} pixels"
-        if x.ndim != 4 or x.shape[1] != self.in_channels or self.image_size not in (None, tuple(x.shape[2:])):
-            raise ShapeError(
-                f"this network takes {taken}, as (batch, channels, height, width), got {tuple(x.shape)}. "
-                "Create it with other in_channels or image_size, or change the images."
-            )
+        advice = "Create it with other in_channels or image_size, or change the images."
+        check_images(x, "this network", self.in_channels, self.image_size, advice)
 
 
 class PooledLinear(nn.Module):
@@ -101,12 +93,11 @@ class PooledLinear(nn.Module):
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
-        if not 0 <= dropout < 1:
-            raise ConfigError(f"dropout is a share in [0, 1), got {dropout}.")
+        check_share(dropout=dropout)
         height, width = (1, 1) if size is None else (size[0] // pool, size[1] // pool)
         if height * width == 0:
             raise ConfigError(
-                f"features of {size} pixels are smaller than the head's pool of {pool}. Use larger images."
+                f"feature maps of {size} pixels are smaller than the head's pool of {pool}. Use larger images."
             )
         self.pool = nn.AdaptiveAvgPool2d(1) if size is None else nn.AvgPool2d(pool)
         self.dropout = nn.Dropout(dropout) if dropout else nn.Identity()
@@ -136,12 +127,9 @@ class PixelClassifier(nn.Conv2d):
         return y if self.refine == 1 else F.interpolate(y, scale_factor=self.refine, mode="bilinear")
 
 
-def check_positive(**sizes: int | Sequence[int]) -> None:
-    """Refuse numbers of channels, classes or pixels below 1."""
-    for name, size in sizes.items():
-        values = [size] if isinstance(size, int) else list(size)
-        if min(values, default=0) < 1:
-            raise ConfigError(f"{name} must be at least 1, got {size}.")
+def height_and_width(image_size: int | tuple[int, int]) -> tuple[int, int]:
+    """Both, from one number for square images or from a pair."""
+    return (image_size, image_size) if isinstance(image_size, int) else image_size
 
 
 def plain_conv(before: int, after: int, kernel_size: int = 3, stride: int = 1) -> nn.Conv2d:
@@ -154,6 +142,6 @@ def plain_conv(before: int, after: int, kernel_size: int = 3, stride: int = 1) -
 def per_unit(blocks: int | Sequence[int], units: int) -> list[int]:
     """Blocks of each unit from one number for all or one for each."""
     counts = [blocks] * units if isinstance(blocks, int) else list(blocks)
-    if len(counts) != units or min(counts, default=0) < 1:
-        raise ConfigError(f"{units} units need {units} block counts of at least 1, got {counts}.")
+    if len(counts) != units:
+        raise ConfigError(f"blocks must be one number, or {units} numbers for {units} units, got {blocks}.")
     return counts

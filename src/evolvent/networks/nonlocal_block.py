@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from evolvent._core.errors import ConfigError, UnknownNameError
+from evolvent._core.checks import check_choice, check_positive, check_whole
+from evolvent._core.errors import ConfigError
 from evolvent.dynamics import NonlocalSystem
 from evolvent.integrators import Verlet
 from evolvent.operators import (
@@ -17,15 +18,13 @@ from evolvent.operators import (
     NonlocalOperator,
     Pointwise,
 )
-from evolvent.operators.pointwise import pointwise
+from evolvent.operators.convolution import pointwise
 
 NonlocalName: TypeAlias = Literal["diffusion", "fractional", "riesz", "log"]
 
-_OPERATORS = ("diffusion", "fractional", "riesz", "log")
-
 
 class NonlocalBlock(nn.Module):
-    r"""Stages in which every pixel strip hears of every other, with skip connections; the shape stays.
+    r"""Stages in which every pixel depends on every other, with skip connections; the shape is kept.
 
     .. math:: B_k = B_{k-2} + h\, \mathcal K_k[\mathcal O_X B_{k-1}], \qquad B_0 = B_{-1} = X, \qquad
               \mathcal K_k = \mathcal B \circ \mathrm{ReLU} \circ (C \times C \text{ convolution, } 1 \times 1)
@@ -34,8 +33,8 @@ class NonlocalBlock(nn.Module):
     :math:`(-\Delta)^{1/2}`, :math:`(-\Delta)^{-1/2}` and :math:`(-\Delta)^{-1}`. Each pair of stages is a Verlet step
     of their system 4.3 from :math:`V = -W = X`, with the kernel of :math:`X` in all stages. The paper prints two
     stages; that further ones are further Verlet steps is our reading. Normalisations whose stages add up to the result
-    (the last, and every second before it) start with the factor zero (Wang et al. 2018), of which the paper does not
-    speak: at first the block is the identity.
+    (the last, and every second before it) start with the factor zero (Wang et al. 2018), which the paper does not
+    mention: at first the block is the identity.
 
     Args:
         channels: number of feature maps, even.
@@ -64,10 +63,8 @@ class NonlocalBlock(nn.Module):
         scale: float = 1.0,
     ) -> None:
         super().__init__()
-        if stages < 1:
-            raise ConfigError(f"a nonlocal block has at least one stage, got {stages}.")
-        if not 0 < step_size < float("inf"):
-            raise ConfigError(f"step_size must be positive and finite, got {step_size}.")
+        check_whole(stages=stages)
+        check_positive(step_size=step_size)
         named = not isinstance(operator, NonlocalOperator)
         self.operator = make_nonlocal(operator, channels, subsample, scale) if named else operator
         if self.operator.channels != channels:
@@ -96,12 +93,11 @@ class NonlocalBlock(nn.Module):
 
 def make_nonlocal(name: NonlocalName, channels: int, subsample: int = 1, scale: float = 1.0) -> NonlocalOperator:
     """One of the four operators of the paper's Table 1, by name."""
+    check_choice("nonlocal operator", name, get_args(NonlocalName))
     if name == "diffusion":
         return NonlocalDiffusion(channels, scale=scale, subsample=subsample)
     if name == "fractional":
         return FractionalLaplacian(channels, 0.5, scale=scale, subsample=subsample)
-    if name not in _OPERATORS:
-        raise UnknownNameError("nonlocal operator", name, _OPERATORS, f"There are {', '.join(_OPERATORS)}.")
     return InverseFractionalLaplacian(channels, 1.0 if name == "log" else 0.5, scale=scale, subsample=subsample)
 
 

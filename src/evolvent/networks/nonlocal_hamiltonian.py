@@ -2,29 +2,40 @@
 
 from __future__ import annotations
 
+from pydantic import Field
 from torch import nn
 
+from evolvent._core.checks import check_even
 from evolvent._core.errors import ConfigError
 from evolvent.dynamics import Hamiltonian
 from evolvent.evolution import Evolution
 from evolvent.integrators import Verlet
-from evolvent.networks._registry import register_member
-from evolvent.networks._units import Unit, unit_family
+from evolvent.networks._options import Count
+from evolvent.networks._registry import register_family, register_member
+from evolvent.networks._skeleton import ImageNetwork
+from evolvent.networks._units import Unit, UnitOptions, unit_network
 from evolvent.networks.nonlocal_block import NonlocalBlock, NonlocalName
 
 _BEFORE = 2  # blocks of a unit that come before its nonlocal block
 
 
-@unit_family("nonlocal_hamiltonian", papers=("bohn2021", "chang2018"), recipe="pide-table1-cifar10")
-def nonlocal_hamiltonian(
-    unit: Unit,
-    *,
-    nonlocal_operator: NonlocalName = "diffusion",
-    stages: int = 2,
-    subsample: int = 2,
-    scale: float = 1.0,
-) -> list[nn.Module]:
-    r"""Nonlocal Hamiltonian network: after two blocks of each unit, every pixel hears of every other.
+class NonlocalHamiltonianOptions(UnitOptions):
+    nonlocal_operator: NonlocalName = Field(
+        "diffusion", description="the integral operator O: L, (-Δ)^(1/2), (-Δ)^(-1/2) or (-Δ)^(-1), in this order"
+    )
+    stages: Count = Field(2, description="stages of each nonlocal block")
+    subsample: Count = Field(2, description="pool size inside the nonlocal blocks; in the paper 2, 3 or 4 by data set")
+    scale: float = Field(1.0, gt=0, allow_inf_nan=False, description="scale λ of the kernel")
+
+
+@register_family(
+    "nonlocal_hamiltonian",
+    NonlocalHamiltonianOptions,
+    papers=("bohn2021", "chang2018"),
+    recipe="pide-table1-cifar10",
+)
+def nonlocal_hamiltonian(options: NonlocalHamiltonianOptions) -> ImageNetwork:
+    r"""Nonlocal Hamiltonian network: after two blocks of each unit, every pixel depends on every other.
 
     .. math::
         Y_{j+1} = Y_j + h K_{j1}^\top \sigma(K_{j1} Z_j + b_{j1}), \qquad
@@ -35,36 +46,40 @@ def nonlocal_hamiltonian(
     :class:`~evolvent.networks.NonlocalBlock` in each unit. Their parameter counts hold without bias and normalisation
     in the Hamiltonian blocks. They print no step size beyond "low" and no :math:`\lambda`; the defaults are our choice.
 
+    Shape: (B, in_channels, H, W) to (B, num_classes), or to (B, num_classes, H, W) for segmentation.
+
     >>> import evolvent as ev
     >>> sum(p.numel() for p in ev.create_model("nonlocal_hamiltonian74").parameters())
     558762
-
-    Args:
-        nonlocal_operator: :math:`\mathcal O`, one of ``"diffusion"`` (:math:`\mathcal L`), ``"fractional"``
-            (:math:`(-\Delta)^{1/2}`), ``"riesz"`` (:math:`(-\Delta)^{-1/2}`) and ``"log"`` (:math:`(-\Delta)^{-1}`).
-        stages: stages of each nonlocal block.
-        subsample: pool size inside the nonlocal blocks; 2 for CIFAR, 4 for STL-10 and 3 for BDD100K in the paper.
-        scale: :math:`\lambda` of the kernel.
     """
-    _check(unit, subsample)
-    h, first = unit.step_size, min(_BEFORE, unit.blocks)
-    block = NonlocalBlock(unit.width, nonlocal_operator, stages=stages, subsample=subsample, step_size=h, scale=scale)
-    runs = [
-        Evolution([Hamiltonian(unit.width // 2, **unit.layer) for _ in range(count)], Verlet(), step_size=h)
-        for count in (first, unit.blocks - first)
-        if count
-    ]
-    return [runs[0], block, *runs[1:]]
+
+    def make_unit(unit: Unit) -> list[nn.Module]:
+        _check(unit, options.subsample)
+        first = min(_BEFORE, unit.blocks)
+        block = NonlocalBlock(
+            unit.width,
+            options.nonlocal_operator,
+            stages=options.stages,
+            subsample=options.subsample,
+            step_size=options.step_size,
+            scale=options.scale,
+        )
+        runs = [_evolution(unit.width, count, options) for count in (first, unit.blocks - first) if count]
+        return [runs[0], block, *runs[1:]]
+
+    return unit_network(options, make_unit)
+
+
+def _evolution(width: int, blocks: int, options: UnitOptions) -> Evolution:
+    steps = [Hamiltonian(width // 2, **options.layer) for _ in range(blocks)]
+    return Evolution(steps, Verlet(), step_size=options.step_size)
 
 
 def _check(unit: Unit, subsample: int) -> None:
-    if unit.width % 2:
-        raise ConfigError(
-            f"nonlocal_hamiltonian splits channels in halves, so each number must be even, got {unit.width}."
-        )
+    check_even(channels=unit.width)
     if unit.size is not None and min(unit.size) < subsample:
         raise ConfigError(
-            f"images come down to {unit.size} pixels, where squares of subsample = {subsample} do not fit. "
+            f"the feature maps shrink to {unit.size} pixels, too few for subsample = {subsample}. "
             "Use a smaller subsample or larger images."
         )
 

@@ -1,17 +1,18 @@
-"""Neural ordinary differential equations (Chen et al. 2018) and their fixed-step kin."""
+"""Neural ordinary differential equations (Chen et al. 2018), with adaptive and with fixed steps."""
 
 from __future__ import annotations
 
 import torch
+from pydantic import Field
 from torch import Tensor, nn
 
-from evolvent._core.errors import ConfigError
 from evolvent._core.state import State
 from evolvent.dynamics import Dynamics
 from evolvent.evolution import Evolution
 from evolvent.integrators import RK4, Dopri5, Integrator
+from evolvent.networks._options import Count, ImageOptions, InChannels, Width
 from evolvent.networks._registry import register_family
-from evolvent.networks._skeleton import ImageNetwork, PooledLinear, check_positive
+from evolvent.networks._skeleton import ImageNetwork, PooledLinear
 
 
 class TimedConvolutions(Dynamics):
@@ -52,98 +53,66 @@ class ZeroChannels(nn.Module):
         return torch.cat((u, u.new_zeros(len(u), self.count, *u.shape[2:])), dim=1)
 
 
-@register_family("odenet", papers=("chen2018", "dupont2019"), recipe="mnist-families")
-def odenet(
-    num_classes: int = 10,
-    in_channels: int = 1,
-    *,
-    width: int = 64,
-    augment: int = 0,
-    groups: int = 32,
-    rtol: float = 1e-3,
-    atol: float = 1e-3,
-    dropout: float = 0.0,
-) -> ImageNetwork:
+class OdeOptions(ImageOptions):
+    """The options that ODE-Net and RK-Net share."""
+
+    in_channels: InChannels = 1
+    width: Width = 64
+    augment: int = Field(0, ge=0, description="channels of zeros appended before the ODE")
+    groups: Count = Field(32, description="groups of the normalisation; few channels need few groups")
+
+
+class OdeNetOptions(OdeOptions):
+    rtol: float = Field(1e-3, description="relative tolerance of the solver")
+    atol: float = Field(1e-3, description="absolute tolerance of the solver")
+
+
+@register_family("odenet", OdeNetOptions, papers=("chen2018", "dupont2019"), recipe="mnist-families")
+def odenet(options: OdeNetOptions) -> ImageNetwork:
     r"""ODE-Net: convolutions that shrink the image, then one ODE solved adaptively over unit time.
 
     .. math:: u'(t) = F(t, u(t); \theta), \quad t \in [0, 1], \qquad \theta \text{ constant in time}
 
     The MNIST skeleton of Chen, Rubanova, Bettencourt, Duvenaud 2018, solved by Dormand-Prince. With ``augment`` the
     features get that many channels of zeros first (Dupont, Doucet, Teh 2019). Their continuous adjoint is a gradient
-    strategy here, not a part of the network.
-
-    Args:
-        num_classes: number of classes.
-        in_channels: channels of an image.
-        width: feature maps.
-        augment: channels of zeros appended before the ODE.
-        groups: groups of the normalisation, as many as in the paper. Few channels want few groups: a group of one
-            channel takes its mean away before the head can read it.
-        rtol, atol: tolerances of the solver.
-        dropout: share of pooled features dropped in training.
+    strategy here, not a part of the network. The number of groups is the paper's; few channels need fewer, because a
+    group of one channel loses its mean before the head can read it.
 
     Shape: (B, in_channels, H, W) to (B, num_classes), H and W at least 8.
     """
-    return _skeleton(num_classes, in_channels, width, augment, groups, dropout, Dopri5(rtol, atol), 1)
+    return _ode_network(options, Dopri5(options.rtol, options.atol), steps=1)
 
 
-@register_family("rknet", papers=("chen2018",), recipe="mnist-families")
-def rknet(
-    num_classes: int = 10,
-    in_channels: int = 1,
-    *,
-    width: int = 64,
-    augment: int = 0,
-    groups: int = 32,
-    steps: int = 1,
-    dropout: float = 0.0,
-) -> ImageNetwork:
+class RkNetOptions(OdeOptions):
+    steps: Count = Field(1, description="number of steps over unit time")
+
+
+@register_family("rknet", RkNetOptions, papers=("chen2018",), recipe="mnist-families")
+def rknet(options: RkNetOptions) -> ImageNetwork:
     r"""RK-Net: the skeleton of ODE-Net with classical Runge-Kutta steps of fixed size.
 
     .. math:: u_{j+1} = u_j + \tfrac h6 (k_1 + 2 k_2 + 2 k_3 + k_4), \qquad h = 1 / steps
 
     Chen et al. 2018; gradients go straight through the steps.
 
-    Args:
-        num_classes: number of classes.
-        in_channels: channels of an image.
-        width: feature maps.
-        augment: channels of zeros appended before the ODE.
-        groups: groups of the normalisation, as many as in the paper. Few channels want few groups: a group of one
-            channel takes its mean away before the head can read it.
-        steps: number of steps over unit time.
-        dropout: share of pooled features dropped in training.
-
     Shape: (B, in_channels, H, W) to (B, num_classes), H and W at least 8.
 
-    >>> sum(p.numel() for p in rknet().parameters())
+    >>> import evolvent as ev
+    >>> sum(p.numel() for p in ev.create_model("rknet").parameters())
     208266
     """
-    check_positive(steps=steps)
-    return _skeleton(num_classes, in_channels, width, augment, groups, dropout, RK4(), steps)
+    return _ode_network(options, RK4(), options.steps)
 
 
-def _skeleton(
-    num_classes: int,
-    in_channels: int,
-    width: int,
-    augment: int,
-    groups: int,
-    dropout: float,
-    method: Integrator,
-    steps: int,
-) -> ImageNetwork:
-    check_positive(num_classes=num_classes, in_channels=in_channels, width=width, groups=groups)
-    if augment < 0:
-        raise ConfigError(f"augment is a number of channels to append, at least 0, got {augment}.")
-    total = width + augment
-    shrinking = [nn.Conv2d(in_channels, width, 3)]
+def _ode_network(options: OdeOptions, method: Integrator, steps: int) -> ImageNetwork:
+    width, groups, total = options.width, options.groups, options.width + options.augment
+    shrinking = [nn.Conv2d(options.in_channels, width, 3)]
     for _ in range(2):
         shrinking += [_group_norm(width, groups), nn.ReLU(), nn.Conv2d(width, width, 4, stride=2, padding=1)]
-    stem = nn.Sequential(*shrinking, *([ZeroChannels(augment)] if augment else []))
+    stem = nn.Sequential(*shrinking, *([ZeroChannels(options.augment)] if options.augment else []))
     flow = Evolution(TimedConvolutions(total, groups), method, steps=steps, step_size=1 / steps)
-    head = PooledLinear(total, num_classes, dropout=dropout)
-    return ImageNetwork(stem, [flow, _group_norm(total, groups), nn.ReLU()], head, in_channels=in_channels)
+    head = PooledLinear(total, options.num_classes, dropout=options.dropout)
+    return ImageNetwork(stem, [flow, _group_norm(total, groups), nn.ReLU()], head, in_channels=options.in_channels)
 
 
 def _group_norm(channels: int, groups: int) -> nn.GroupNorm:

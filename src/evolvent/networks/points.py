@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
+from pydantic import Field
 from torch import Tensor, nn
 
+from evolvent._core.checks import check_even
 from evolvent._core.errors import ConfigError, ShapeError
 from evolvent._core.state import parts
 from evolvent.dynamics import Antisymmetric, Hamiltonian, Residual
+from evolvent.dynamics.layers import LayerOptions
 from evolvent.evolution import Evolution
 from evolvent.integrators import Euler, Verlet
+from evolvent.networks._options import Count, Damping, NetworkOptions, NumClasses, StepSize, Width
 from evolvent.networks._registry import ModelSpec, register_family
-from evolvent.networks._skeleton import check_positive
 from evolvent.networks.odenet import ZeroChannels
 
 
@@ -58,18 +61,21 @@ class PointNetwork(nn.Module):
             )
 
 
-@register_family("point_resnet", papers=("ruthotto2020survey", "haber2017"), recipe="spirals")
-def point_resnet(
-    num_classes: int = 2,
-    in_features: int = 2,
-    *,
-    width: int = 8,
-    layers: int = 16,
-    step_size: float = 0.25,
-    dynamics: Literal["residual", "antisymmetric", "hamiltonian"] = "residual",
-    damping: float = 0.1,
-    lift: Literal["zero", "linear"] = "zero",
-) -> PointNetwork:
+class PointOptions(NetworkOptions):
+    num_classes: NumClasses = 2
+    in_features: Count = Field(2, description="coordinates of a point")
+    width: Width = 8
+    layers: Count = Field(16, description="number of steps")
+    step_size: StepSize = 0.25
+    dynamics: Literal["residual", "antisymmetric", "hamiltonian"] = Field("residual", description="right-hand side")
+    damping: Damping = 0.1
+    lift: Literal["zero", "linear"] = Field(
+        "zero", description="append zeros to a point (zero), or learn an affine map (linear)"
+    )
+
+
+@register_family("point_resnet", PointOptions, papers=("ruthotto2020survey", "haber2017"), recipe="spirals")
+def point_resnet(options: PointOptions) -> PointNetwork:
     r"""Residual network for points: features that flow until a hyperplane separates the classes.
 
     .. math:: u_{j+1} = u_j + h\, \tanh(K_j u_j + b_j), \qquad y = W u_N + \mu
@@ -78,45 +84,34 @@ def point_resnet(
     take :math:`K_j - K_j^\top - \gamma I` for :math:`K_j` (Haber and Ruthotto 2017); Hamiltonian ones split the
     features in halves and advance them by Verlet steps.
 
-    Args:
-        num_classes: number of classes.
-        in_features: coordinates of a point.
-        width: number of features.
-        layers: number of steps.
-        step_size: :math:`h`.
-        dynamics: the right-hand side: ``"residual"``, ``"antisymmetric"`` or ``"hamiltonian"``.
-        damping: :math:`\gamma` of antisymmetric dynamics.
-        lift: ``"zero"`` appends zeros to a point, ``"linear"`` learns an affine map.
-
     Shape: (B, in_features) to (B, num_classes).
 
     >>> import torch
-    >>> point_resnet(num_classes=3)(torch.zeros(5, 2)).shape
+    >>> import evolvent as ev
+    >>> ev.create_model("point_resnet", num_classes=3)(torch.zeros(5, 2)).shape
     torch.Size([5, 3])
     """
-    check_positive(num_classes=num_classes, in_features=in_features, width=width, layers=layers)
-    first = _lift(lift, in_features, width)
-    evolution = _evolution(dynamics, width, layers, step_size, damping)
-    return PointNetwork(first, evolution, nn.Linear(width, num_classes), in_features=in_features)
+    lift = _lift(options)
+    evolution = _evolution(options)
+    return PointNetwork(lift, evolution, nn.Linear(options.width, options.num_classes), in_features=options.in_features)
 
 
-def _lift(kind: str, in_features: int, width: int) -> nn.Module:
-    if kind == "linear":
+def _lift(options: PointOptions) -> nn.Module:
+    width, in_features = options.width, options.in_features
+    if options.lift == "linear":
         return nn.Linear(in_features, width)
     if width < in_features:
         raise ConfigError(f"zeros are appended to {in_features} coordinates, so width must reach that, got {width}.")
     return ZeroChannels(width - in_features)
 
 
-def _evolution(kind: str, width: int, layers: int, step_size: float, damping: float) -> Evolution:
-    shared: dict[str, Any] = {"operator": "dense", "norm": None, "bias": True}
-    if kind == "hamiltonian":
-        if width % 2:
-            raise ConfigError(f"hamiltonian dynamics split the features in halves, so width must be even, got {width}.")
-        halves = [Hamiltonian(width // 2, activation="tanh", **shared) for _ in range(layers)]
-        return Evolution(halves, Verlet(), step_size=step_size)
-    if kind == "antisymmetric":
-        turning = [Antisymmetric(width, damping=damping, activation="tanh", **shared) for _ in range(layers)]
-        return Evolution(turning, Euler(), step_size=step_size)
-    plain = [Residual(width, convolutions=1, nonlinearity="tanh", **shared) for _ in range(layers)]
-    return Evolution(plain, Euler(), step_size=step_size)
+def _evolution(options: PointOptions) -> Evolution:
+    width, steps, h = options.width, range(options.layers), options.step_size
+    layer: LayerOptions = {"operator": "dense", "norm": None, "bias": True, "activation": "tanh"}
+    if options.dynamics == "hamiltonian":
+        check_even(width=width)
+        return Evolution([Hamiltonian(width // 2, **layer) for _ in steps], Verlet(), step_size=h)
+    if options.dynamics == "antisymmetric":
+        damping = options.damping
+        return Evolution([Antisymmetric(width, damping=damping, **layer) for _ in steps], Euler(), step_size=h)
+    return Evolution([Residual(width, convolutions=1, **layer) for _ in steps], Euler(), step_size=h)

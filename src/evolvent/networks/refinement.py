@@ -1,8 +1,7 @@
-"""Networks with twice the steps, that do almost the same."""
+"""Networks with twice the steps that compute almost the same."""
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Literal
@@ -14,7 +13,7 @@ from evolvent._core.errors import ConfigError
 from evolvent.evolution import evolutions, refine_evolutions
 from evolvent.networks._registry import ModelSpec, create_model, model_entry
 
-_DEPTH = ("blocks", "steps", "layers")  # how families call the number of steps
+_DEPTH = ("blocks", "steps", "layers")  # what families call the number of steps
 
 
 def refine(
@@ -22,7 +21,7 @@ def refine(
     interpolation: Literal["constant", "linear"] = "constant",
     knots: Literal["kept", "doubled"] = "kept",
 ) -> nn.Module:
-    """A new network with twice the steps of half the size in every evolution, that does almost the same.
+    """A new network with twice the steps of half the size in every evolution that computes almost the same.
 
     Everything is copied; the function changes by :math:`O(h)`, see :meth:`evolvent.Evolution.refine`. A registered
     network's ``spec`` follows (``blocks`` doubled, ``step_size`` halved), so that saving and loading work.
@@ -49,8 +48,7 @@ def refine(
 
 def _refined_spec(spec: ModelSpec) -> ModelSpec:
     entry = model_entry(spec.name)
-    defaults = {name: p.default for name, p in inspect.signature(entry.build).parameters.items()}
-    options = {**defaults, **entry.options, **spec.options}
+    options = dict(entry.read_options(spec.options))
     changes: dict[str, Any] = {name: _doubled(options[name]) for name in _DEPTH if name in options}
     if not changes:
         raise ConfigError(f"{spec.name} has no option for its number of steps ({' or '.join(_DEPTH)}) to be doubled.")
@@ -77,8 +75,8 @@ def _check_rebuilds(model: nn.Module) -> None:
     for (name, expected), found in zip(_settings(model).items(), _settings(twin).values(), strict=True):
         if found != expected:
             raise ConfigError(
-                f"{spec.name} cannot be refined: {name!r} has {expected} and is no evolution, but would be built with "
-                f"{found}. Use a family such as hamiltonian."
+                f"{spec.name} cannot be refined: {name!r} has {expected} and is not an evolution, but would be built "
+                f"with {found}. Use a family such as hamiltonian."
             )
 
 

@@ -1,11 +1,14 @@
-"""What an operator is."""
+"""What an operator is, and the registry of kinds that networks and recipes choose from by name."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import ClassVar
 
 from torch import Tensor, nn
+
+from evolvent._core.registry import Registry
 
 
 class LinearOperator(nn.Module, ABC):
@@ -44,3 +47,11 @@ class DiffusionOperator(LinearOperator):
     @abstractmethod
     def solve(self, u: Tensor, h: float) -> Tensor:
         r""":math:`(I + h L)^{-1} u` for :math:`h \ge 0`: one implicit Euler step of :math:`u' = -L u`."""
+
+
+OPERATORS: Registry[Callable[[int, int], LinearOperator]] = Registry("operator")
+
+
+def make_operator(kind: str, in_channels: int, out_channels: int) -> LinearOperator:
+    """An operator of a registered kind, such as ``"full"`` or ``"dense"``, between two numbers of channels."""
+    return OPERATORS.get(kind)(in_channels, out_channels)

@@ -6,8 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from evolvent.operators._contract import LinearOperator
-from evolvent.operators._kinds import OPERATORS
+from evolvent.operators._contract import OPERATORS, LinearOperator
 
 
 class Dense(LinearOperator):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from evolvent._core.checks import check_images
 from evolvent._core.errors import ShapeError
 from evolvent.operators._contract import LinearOperator
 
@@ -33,10 +34,11 @@ class HaarTransform(LinearOperator):
     space_axes = 2
 
     def forward(self, u: Tensor) -> Tensor:
-        if u.ndim != 4 or u.shape[2] % 2 or u.shape[3] % 2:
+        check_images(u, "the Haar transform")
+        if u.shape[2] % 2 or u.shape[3] % 2:
             raise ShapeError(
-                f"the Haar transform takes images (batch, channels, height, width) of even height and width, "
-                f"got {tuple(u.shape)}. Pad or crop them to an even size, or coarsen once less."
+                f"the Haar transform takes images of even height and width, got shape {tuple(u.shape)}. "
+                "Pad or crop them to an even size, or coarsen once less."
             )
         upper, lower = u[:, :, 0::2], u[:, :, 1::2]
         rows = torch.cat((upper + lower, upper - lower), dim=1)
@@ -45,10 +47,11 @@ class HaarTransform(LinearOperator):
         return torch.cat((s, h, v, d), dim=1)
 
     def adjoint(self, v: Tensor) -> Tensor:
-        if v.ndim != 4 or v.shape[1] % 4:
+        check_images(v, "the inverse Haar transform")
+        if v.shape[1] % 4:
             raise ShapeError(
-                f"the inverse Haar transform takes four times as many channels as it gives, as (batch, 4 channels, "
-                f"height, width), got {tuple(v.shape)}. Give it what the transform has made."
+                f"the inverse Haar transform takes a multiple of 4 channels, got shape {tuple(v.shape)}. "
+                "Pass what the transform returned."
             )
         s, h, v, d = v.mul(0.5).chunk(4, dim=1)
         upper, lower = s + v, s - v

@@ -6,9 +6,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from evolvent._core.errors import ConfigError
-from evolvent.operators._contract import LinearOperator
-from evolvent.operators._kinds import OPERATORS
+from evolvent._core.checks import check_whole
+from evolvent.operators._contract import OPERATORS, LinearOperator
 
 
 class MultigridConvolution(LinearOperator):
@@ -41,8 +40,7 @@ class MultigridConvolution(LinearOperator):
 
     def __init__(self, in_channels: int, out_channels: int, group_size: int = 16) -> None:
         super().__init__()
-        if group_size < 1:
-            raise ConfigError(f"a group has at least one channel, got group_size={group_size}.")
+        check_whole(group_size=group_size)
         groups = _count_groups(in_channels, out_channels, group_size)
         into, out = in_channels // groups, out_channels // groups
         self.groups = [groups >> level for level in range(groups.bit_length())]  # 2^m, ..., 2, 1

@@ -1,6 +1,6 @@
 """The HTML report of runs, and the tables that summarise them.
 
-Names load when first used: tables do not pay for pictures, and matplotlib is imported only while one is drawn.
+Names load when first used: tables do not load what pictures need, and matplotlib is imported only while one is drawn.
 """
 
 from __future__ import annotations
@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from evolvent.report.page import report_html, write_report
+    from evolvent.report.runs import Run, read_run
     from evolvent.report.summary import SummaryRow, summary_csv, summary_rows
 
-__all__ = ["SummaryRow", "report_html", "summary_csv", "summary_rows", "write_report"]
+__all__ = ["Run", "SummaryRow", "read_run", "report_html", "summary_csv", "summary_rows", "write_report"]
 
-_HOME = {"report_html": "page", "write_report": "page"}
+_HOME = {"report_html": "page", "write_report": "page", "Run": "runs", "read_run": "runs"}
 
 
 def __getattr__(name: str) -> Any:

@@ -1,17 +1,28 @@
-"""What ``evolvent analyze`` left in run folders: where it lies and how it is read."""
+"""What ``evolvent analyze`` measures: how it is measured, written to run folders, read back and listed."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from evolvent._core.files import write_json
+from evolvent.report.numbers import NONE, count, decimal, memory, milliseconds, percent, short
 from evolvent.report.runs import Series
 
-KINDS = ("stability", "cost", "field-of-view", "spectra")
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+    from evolvent.analysis import EvolutionStability, FieldOfView, LayerTable, MapSpectrum
+
+_SEEDS = 24  # of a variant that are read at most
+
+Rows = tuple[list[str], list[list[str]]]
+"""The columns of a table and its rows."""
 
 
 def analysis_path(folder: Path, what: str) -> Path:
@@ -21,7 +32,7 @@ def analysis_path(folder: Path, what: str) -> Path:
 
 def read_analyses(series: Series, what: str) -> list[dict[str, Any]]:
     """One kind of analysis of each seed that has it."""
-    paths = [analysis_path(record.folder, what) for record in series.records]
+    paths = [analysis_path(record.folder, what) for record in series.records[:_SEEDS]]
     return [json.loads(path.read_text(encoding="utf-8")) for path in paths if path.is_file()]
 
 
@@ -43,3 +54,81 @@ def median(parts: Sequence[dict[str, Any]], pick: Callable[[dict[str, Any]], flo
     """
     found = [value for part in parts if (value := pick(part)) is not None]
     return float(np.median(found)) if found else None
+
+
+def _stability_rows(found: list[EvolutionStability]) -> Rows:
+    columns = ["evolution", "method", "steps", "h", "largest stable h", "worst growth", "random", "change", "way back"]
+    rows = []
+    for e in found:
+        limit = min(e.bound.decay, e.bound.oscillation or float("inf"))
+        largest = NONE if limit == float("inf") else decimal(limit, 3)
+        growth = [decimal(e.growth.worst[-1], 3), decimal(e.growth.random[-1], 3)]
+        change = f"{e.energy.kind} {percent(e.energy.values[-1], 2)}"
+        back = decimal(max(e.reconstructions[0].errors), 2) if e.reconstructions else NONE
+        rows.append([e.name, e.integrator, str(e.steps), decimal(e.step_size), largest, *growth, change, back])
+    return columns, rows
+
+
+def _cost_rows(found: LayerTable) -> Rows:
+    columns = ["layer", "kind", "parameters", "multiply-adds", "activations", "time", "share"]
+    whole = found.total.seconds or 1.0
+    rows = []
+    for layer in (*found.layers, *found.between, found.total):
+        sizes = [count(layer.parameters), short(layer.multiply_adds), memory(layer.activation_bytes)]
+        rows.append([layer.name, layer.kind, *sizes, milliseconds(layer.seconds), percent(layer.seconds / whole)])
+    return columns, rows
+
+
+def _view_rows(found: list[FieldOfView]) -> Rows:
+    columns = ["after", "feature pixel", "radius", "area", "box", "pixels seen"]
+    rows = [
+        [f.name, f"{f.pixel[0]}, {f.pixel[1]}", decimal(f.radius, 3), decimal(f.area, 3), f"{f.box[0]}x{f.box[1]}",
+         f"{f.support} of {f.map.numel()}"]
+        for f in found
+    ]  # fmt: skip
+    return columns, rows
+
+
+def _map_rows(found: list[MapSpectrum]) -> Rows:
+    columns = ["map", "eigenvalues", "real parts from", "to", "positive", "symmetric part from", "to", "positive"]
+    rows = [
+        [m.name, str(m.count), decimal(m.real_parts[0], 3), decimal(m.real_parts[-1], 3), percent(m.positive_share),
+         decimal(m.symmetric[0], 3), decimal(m.symmetric[-1], 3), percent(m.positive_share_symmetric)]
+        for m in found
+    ]  # fmt: skip
+    return columns, rows
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """One kind of analysis."""
+
+    measure: str  # name of the function of evolvent.analysis
+    rows: Callable[[Any], Rows]
+    stored_as: str = ""  # under which name its list is stored; empty if it is a record
+
+
+ANALYSES = {
+    "stability": Analysis("measure_stability", _stability_rows, "evolutions"),
+    "cost": Analysis("layer_costs", _cost_rows),
+    "field-of-view": Analysis("fields_of_view", _view_rows, "fields"),
+    "spectra": Analysis("map_spectra", _map_rows, "maps"),
+}
+
+
+def measure(what: str, model: nn.Module, inputs: Tensor) -> Any:
+    """One kind of analysis of a network on these inputs."""
+    from evolvent import analysis
+
+    return getattr(analysis, ANALYSES[what].measure)(model, inputs)
+
+
+def write_analysis(path: Path, what: str, found: Any) -> None:
+    """Write what :func:`measure` found as JSON."""
+    name = ANALYSES[what].stored_as
+    write_json(path, {name: found} if name else found, indent=None)
+
+
+def warnings(what: str, found: Any) -> list[str]:
+    """What a user should be warned of."""
+    return [one.warning for one in found if one.warning] if what == "stability" else []

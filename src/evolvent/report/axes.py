@@ -1,59 +1,108 @@
-"""Axes of curves that reach over many sizes or through zero."""
+"""Plots and their axes: ticks, units and logarithms, the same in every picture."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from evolvent.report.theme import INK
+from evolvent.report.numbers import decimal, memory, percent, short
+from evolvent.report.theme import FAINT, INK
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
+    from matplotlib.figure import Figure
+
+    from evolvent.tasks.findings import Unit
+
+_FEW = 9  # so many distinct values are all written at a logarithmic axis
 
 
-def plain_number(value: float, _: object = None) -> str:
+def new_plot(width: float = 4.3, height: float = 2.7) -> tuple[Figure, Axes]:
+    """An empty plot in the report's style, with few ticks and short numbers."""
+    from matplotlib.figure import Figure
+
+    drawing = Figure(figsize=(width, height), layout="constrained")
+    drawing.patch.set_visible(False)
+    return drawing, styled(drawing.add_subplot())
+
+
+def styled(axes: Axes) -> Axes:
+    """Axes without a frame, in the colours of the page."""
+    axes.patch.set_visible(False)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.spines[["left", "bottom"]].set_color(FAINT)
+    axes.tick_params(which="both", colors=INK, labelsize=10, length=0)
+    axes.grid(color=FAINT, linewidth=0.7)
+    axes.set_axisbelow(True)
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.label.set(color=INK, fontsize=10)
+        few_ticks(axis)
+    return axes
+
+
+def few_ticks(axis: Axis, whole: bool = False) -> None:
+    """About five ticks, at whole numbers only if asked for."""
+    from matplotlib.ticker import MaxNLocator
+
+    axis.set_major_locator(MaxNLocator(nbins=6, integer=True, min_n_ticks=1) if whole else MaxNLocator(nbins=5))
+    axis.set_major_formatter(tick_number)
+
+
+def tick_number(value: float, _: object = None) -> str:
     """A number at a tick.
 
-    >>> plain_number(-0.25), plain_number(1e-16)
+    >>> tick_number(-0.25), tick_number(1e-16)
     ('−0.25', '1e−16')
     """
-    return f"{value:.4g}".replace("-", "−")
+    return decimal(value, 4)
 
 
-def plain_axes(axes: Axes) -> None:
-    """Few ticks with short numbers on both axes."""
-    from matplotlib.ticker import MaxNLocator
+def unit_axis(axis: Axis, unit: Unit) -> None:
+    """Write the ticks of an axis in a unit."""
+    match unit:
+        case "share":
+            low, high = axis.get_view_interval()
+            digits = 0 if high - low > 0.04 else 1 if high - low > 0.004 else 2
+            axis.set_major_formatter(lambda value, _: percent(value, digits))
+        case "count":
+            axis.set_major_formatter(lambda value, _: short(value) if float(value).is_integer() else tick_number(value))
+        case "bytes":
+            axis.set_major_formatter(lambda value, _: memory(value))
+        case "seconds":
+            axis.set_major_formatter(lambda value, _: f"{tick_number(value)} s")
+        case "number":
+            axis.set_major_formatter(tick_number)
 
-    for axis in (axes.xaxis, axes.yaxis):
-        axis.set_major_locator(MaxNLocator(nbins=5))
-        axis.set_major_formatter(plain_number)
 
-
-def whole_numbers(axes: Axes) -> None:
-    """Ticks of the horizontal axis at whole numbers only."""
-    from matplotlib.ticker import MaxNLocator
-
-    axes.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True, min_n_ticks=1))
+def within_shares(axes: Axes) -> None:
+    """Keep a vertical axis of shares between none and all."""
+    low, high = axes.get_ylim()
+    axes.set_ylim(max(low, 0.0), min(high, 1.0 + 0.02 * (1.0 - low)))
 
 
 def log_axis(axes: Axes) -> None:
-    """A logarithmic vertical axis whose ticks are powers of ten, few enough to be read."""
+    """A logarithmic vertical axis whose ticks are few enough to be read."""
     from matplotlib.ticker import LogLocator, NullFormatter
 
     axes.set_yscale("log")
     low, high = axes.get_ylim()
     subs = (1.0,) if math.log10(high / low) > 2 else (1.0, 2.0, 5.0)
     axes.yaxis.set_major_locator(LogLocator(subs=subs, numticks=6))
-    axes.yaxis.set_major_formatter(plain_number)
+    axes.yaxis.set_major_formatter(tick_number)
     axes.yaxis.set_minor_formatter(NullFormatter())
 
 
-def percent_axis(axes: Axes) -> None:
-    """A vertical axis of shares, written in percent and kept between none and all."""
-    low, high = axes.get_ylim()
-    axes.set_ylim(max(low, 0.0), min(high, 1.0 + 0.02 * (1.0 - low)))
-    digits = 0 if high - low > 0.04 else 1
-    axes.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.{digits}f} %")
+def log_x_axis(axes: Axes, values: Sequence[float]) -> None:
+    """A logarithmic horizontal axis, with its ticks at the values if they are few."""
+    from matplotlib.ticker import FixedLocator, LogLocator, NullLocator
+
+    distinct = sorted(set(values))
+    axes.set_xscale("log")
+    axes.xaxis.set_major_locator(FixedLocator(distinct) if len(distinct) <= _FEW else LogLocator(numticks=6))
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_major_formatter(tick_number)
 
 
 def zero_lines(axes: Axes) -> None:

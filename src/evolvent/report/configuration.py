@@ -2,32 +2,46 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import yaml
 
-from evolvent.report.markup import key, section, table, text
-from evolvent.report.numbers import NONE
+from evolvent.report.bounds import first_few
+from evolvent.report.markup import key, preformatted, section, table, text
+from evolvent.report.numbers import NONE, count
 from evolvent.report.runs import Run, Series
 
 _OWN = ("recipe", "variant", "seed")  # keys that name a cell rather than set it up
 
 
+_VARIANTS = 12  # that have columns and complete configurations; of more the first few are shown
+_FEW = 3
+_VALUES = 8  # of one setting or one entry of the environment at most
+_SETTINGS = 60  # that differ at most
+
+
 def configuration_section(runs: Sequence[Run], all_series: Sequence[Series]) -> str:
-    """Differences first, then every complete configuration, then the environment."""
+    """Differences first, then complete configurations, then the environment."""
     shown = [series for series in all_series if series.records]
     configs = [_config(series) for series in shown]
     differing = differences(configs)
-    parts = [_difference_table(shown, configs, differing)] if differing else []
-    parts += [_complete(series, config, differing) for series, config in zip(shown, configs, strict=True)]
+    table_of = _difference_table if len(shown) <= _VARIANTS else _value_table
+    parts = [table_of(shown, configs, differing[:_SETTINGS])] if differing else []
+    complete = len(shown) if len(shown) <= _VARIANTS else _FEW
+    for series, config in zip(shown[:complete], configs, strict=False):
+        parts.append(_complete(series, config, differing, with_key=complete == len(shown)))
+    if complete < len(shown):
+        parts.append(f"<p><small>{text(f'The first {_FEW} of {count(len(shown))} variants.')}</small></p>")
     return section("configuration", "Configuration", "".join(parts)) + _environment(runs)
 
 
 def _config(series: Series) -> dict[str, Any]:
     """A variant's configuration; all its seeds in place of one."""
     config = series.records[0].cell.model_dump(mode="json")
-    return config | {"seed": [record.cell.seed for record in series.records]}
+    seeds = [record.cell.seed for record in series.records]
+    return config | {"seed": seeds if len(seeds) <= _VALUES else f"{len(seeds)} seeds from {seeds[0]} to {seeds[-1]}"}
 
 
 def leaves(config: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -67,6 +81,18 @@ def _difference_table(shown: Sequence[Series], configs: Sequence[dict[str, Any]]
     return "<h3>What differs</h3>" + table("Settings that differ between variants", head, rows, "differences")
 
 
+def _value_table(shown: Sequence[Series], configs: Sequence[dict[str, Any]], differing: Sequence[str]) -> str:
+    """The values that each setting takes, for more variants than a table has columns."""
+    flat = [dict(leaves(config)) for config in configs]
+    rows = []
+    for path in differing:
+        met = list({repr(values[path]): values[path] for values in flat if path in values}.values())
+        written = first_few([scalar(value) for value in met[:_VALUES]] + [""] * (len(met) - _VALUES), _VALUES)
+        rows.append([f"<code>{text(path)}</code>", count(len(met)), f"<code>{text(', '.join(written))}</code>"])
+    label = "Settings that differ between variants"
+    return "<h3>What differs</h3>" + table(label, ["Setting", "Values", "Which"], rows, "differences")
+
+
 def _value(values: dict[str, Any], path: str) -> str:
     return f"<code>{text(scalar(values[path]))}</code>" if path in values else NONE
 
@@ -81,10 +107,10 @@ def scalar(value: Any) -> str:
     return dumped.strip().removesuffix("...").strip()
 
 
-def _complete(series: Series, config: dict[str, Any], differing: Sequence[str]) -> str:
+def _complete(series: Series, config: dict[str, Any], differing: Sequence[str], with_key: bool) -> str:
     lines = "\n".join(_lines(config, "", 0, set(differing)))
-    title = f"{key(series)}Complete configuration of {text(series.label)}"
-    return f'<details><summary>{title}</summary><pre tabindex="0"><code>{lines}</code></pre></details>'
+    title = f"Complete configuration of {text(series.label)}"
+    return preformatted((key(series) if with_key else "") + title, lines, is_html=True)
 
 
 def _lines(config: dict[str, Any], prefix: str, depth: int, marked: set[str]) -> Iterator[str]:
@@ -109,10 +135,9 @@ def _environment(runs: Sequence[Run]) -> str:
 
 
 def environment_values(run: Run) -> dict[str, str]:
-    """Every entry of the cells' environments; differing values one after the other."""
-    met: dict[str, list[str]] = {}
+    """Every entry of the cells' environments; the first few of differing values."""
+    met: dict[str, dict[str, None]] = {}
     for record in run.records:
         for path, value in leaves(record.environment):
-            written = value if isinstance(value, str) else scalar(value)
-            met.setdefault(path, []).append(written)
-    return {path: ", ".join(dict.fromkeys(values)) for path, values in met.items()}
+            met.setdefault(path, {})[value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)] = None
+    return {path: ", ".join(first_few(list(values), _VALUES)) for path, values in met.items()}

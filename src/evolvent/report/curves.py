@@ -1,153 +1,129 @@
-"""Curves over epochs: thin lines for the seeds, a bold one for their median."""
+"""Curves: what training measured over its epochs, and the curves of findings."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from html import escape
 
 import numpy as np
 
 from evolvent.experiments.record import Record
-from evolvent.report.axes import percent_axis
-from evolvent.report.markup import figure, legend, section
+from evolvent.report.lines import MANY_SEEDS, Bundle, Frame, Line, drawable, line_panel, values_table
+from evolvent.report.markup import legend, section, text
 from evolvent.report.runs import Series
-from evolvent.report.theme import FAINT, INK, series_dash, series_sentinel, themed_svg
+from evolvent.report.subjects import Found, Group, Subject, groups, left_out, seeds_read
+from evolvent.tasks.findings import Curve, Figure
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
-LOSSES = {"train_loss": "Training loss", "val_loss": "Validation loss", "test_loss": "Test loss"}
-ACCURACIES = {
-    "train_accuracy": "Training accuracy",
-    "val_accuracy": "Validation accuracy",
-    "test_accuracy": "Test accuracy",
-}
-MIOUS = {"val_miou": "Validation mIoU", "test_miou": "Test mIoU"}
-RATE = {"lr": "Learning rate"}
-
-Line = tuple[np.ndarray, np.ndarray]
+_PARTS = {"train": "Training", "val": "Validation", "test": "Test"}
+_PLOTS = 12  # of one curve with several series at most
+_SERIES = 24  # lines of such a plot at most
+_LOGARITHMIC = 20  # largest over smallest value from which an axis is logarithmic
 
 
-@dataclass(frozen=True)
-class Bundle:
-    """One series in one panel."""
-
-    index: int
-    seeds: list[Line]
-    median: Line
-
-
-def curves_section(all_series: Sequence[Series]) -> str:
-    """Losses in one row, shares of what is right in the next, the learning rate where there is room."""
-    shares = ACCURACIES | MIOUS
-    panels = {name: bundles(all_series, name) for name in (*LOSSES, *shares, *RATE)}
-    losses = [_panel(panels[name], name, title) for name, title in LOSSES.items() if panels[name]]
-    accuracies = [_panel(panels[name], name, title) for name, title in shares.items() if panels[name]]
-    rate = [_panel(panels["lr"], "lr", RATE["lr"])] if panels["lr"] else []
-    first, second = (losses + rate, accuracies) if len(losses) < 3 else (losses, accuracies + rate)
-    html = "".join(f'<div class="panels">{"".join(row)}</div>' for row in (first, second) if row)
-    lead = "Thin lines are single seeds, bold lines the median over seeds."
-    return section("curves", "Training", legend(all_series) + html if html else "", lead)
+def training_section(all_series: Sequence[Series]) -> str:
+    """A row of panels for each figure: training, validation and test; then the learning rate."""
+    rows = []
+    for figure in _figures(all_series):
+        named = {f"{part}_{figure.name}": f"{name} {figure.title}" for part, name in _PARTS.items()}
+        rows.append([_training_panel(all_series, column, title, figure) for column, title in named.items()])
+    rows.append([_training_panel(all_series, "lr", "Learning rate", Figure("lr", "learning rate"))])
+    html = "".join(f'<div class="panels">{"".join(row)}</div>' for row in rows if any(row))
+    many = any(len(series.records) > MANY_SEEDS for series in all_series)
+    spread = "Bands hold the seeds from the 10th to the 90th percentile" if many else "Thin lines are single seeds"
+    return section("training", "Training", legend(all_series) + html if html else "", f"{spread}, bold lines medians.")
 
 
-def bundles(all_series: Sequence[Series], column: str) -> list[Bundle]:
+def _figures(all_series: Sequence[Series]) -> list[Figure]:
+    """What was measured while training; the score is not the first here, since the objective is what is trained."""
+    found = {figure.name: figure for series in all_series for figure in series.watched}
+    measured = {column.partition("_")[2] for series in all_series for r in series.records[:1] for column in r.metrics}
+    loss = Figure("loss", "loss")
+    figures = {"loss": loss, **found} if "loss" in measured and "loss" not in found else found
+    return [figure for figure in figures.values() if figure.shown]
+
+
+def _training_panel(all_series: Sequence[Series], column: str, title: str, figure: Figure) -> str:
+    bundles = metric_bundles(all_series, column)
+    if not bundles:
+        return ""
+    log = figure.unit != "share" and _ratio(bundles) > _LOGARITHMIC
+    frame = Frame(title, "epoch", y_unit=figure.unit, log_y=log, height=1.7 if column == "lr" else 2.7)
+    return line_panel(bundles, frame, f"training-{escape(column)}")
+
+
+def metric_bundles(all_series: Sequence[Series], column: str) -> list[Bundle]:
     """The lines of every series that measured ``column``."""
     found = []
     for series in all_series:
-        seeds = [line for line in (_line(record, column) for record in series.records) if line[0].size]
+        seeds = [line for line in (_metric_line(record, column) for record in series.records) if line[0].size]
         if seeds:
-            found.append(Bundle(series.index, seeds, median_line(seeds)))
+            found.append(Bundle(series.label, series.index, seeds))
     return found
 
 
-def _line(record: Record, column: str) -> Line:
-    values = np.asarray(record.metrics.get(column, []), dtype=np.float64)
-    epochs = np.asarray(record.metrics.get("epoch", range(1, len(values) + 1)), dtype=np.float64)[: len(values)]
-    measured = np.isfinite(values) & np.isfinite(epochs)
-    return epochs[measured], values[measured]
+def _metric_line(record: Record, column: str) -> Line:
+    values = record.metrics.get(column, [])
+    epochs = record.metrics.get("epoch") or list(range(1, len(values) + 1))
+    return drawable(epochs[: len(values)], values)
 
 
-def median_line(seeds: Sequence[Line]) -> Line:
-    """Median over the seeds that were measured, epoch by epoch.
-
-    >>> e = np.arange(2.0)
-    >>> median_line([(e, e), (e, e + 2), (e[:1], e[:1] + 9)])[1].tolist()
-    [2.0, 2.0]
-    """
-    at: dict[float, list[float]] = {}
-    for epochs, values in seeds:
-        for epoch, value in zip(epochs.tolist(), values.tolist(), strict=True):
-            at.setdefault(epoch, []).append(value)
-    epochs = sorted(at)
-    return np.asarray(epochs), np.asarray([float(np.median(at[epoch])) for epoch in epochs])
-
-
-def _panel(found: Sequence[Bundle], column: str, title: str) -> str:
-    drawing, axes = new_plot(height=1.7 if column in RATE else 2.7)
-    for bundle in found:
-        _draw(axes, bundle)
-    axes.set_xlabel("epoch")
-    _whole_numbers(axes)
-    if column in ACCURACIES | MIOUS:
-        percent_axis(axes)
-    elif _spread(found) > 20:
-        _log_axis(axes)
-    else:
-        axes.yaxis.set_major_formatter(lambda value, _: f"{value:.4g}".replace("-", "−"))
-    kind = "card small" if column in RATE else "card"
-    return figure(themed_svg(drawing, f"curve-{column}", f"{title} over epochs, one colour per variant"), title, kind)
-
-
-def new_plot(width: float = 4.3, height: float = 2.7) -> tuple[Figure, Axes]:
-    """An empty plot in the report's style."""
-    from matplotlib.figure import Figure
-
-    drawing = Figure(figsize=(width, height), layout="constrained")
-    drawing.patch.set_visible(False)
-    axes = drawing.add_subplot()
-    axes.patch.set_visible(False)
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.spines[["left", "bottom"]].set_color(FAINT)
-    axes.tick_params(which="both", colors=INK, labelsize=10, length=0)
-    axes.xaxis.label.set(color=INK, fontsize=10)
-    axes.yaxis.label.set(color=INK, fontsize=10)
-    axes.grid(color=FAINT, linewidth=0.7)
-    axes.set_axisbelow(True)
-    return drawing, axes
-
-
-def _draw(axes: Axes, bundle: Bundle) -> None:
-    colour, dash = series_sentinel(bundle.index), series_dash(bundle.index)
-    if len(bundle.seeds) > 1:
-        for epochs, values in bundle.seeds:
-            axes.plot(epochs, values, color=colour, linewidth=0.8, alpha=0.5)
-    epochs, values = bundle.median
-    marker = "o" if epochs.size < 3 else None
-    axes.plot(epochs, values, color=colour, linewidth=2.2, linestyle=dash, marker=marker, markersize=4)
-
-
-def _whole_numbers(axes: Axes) -> None:
-    from matplotlib.ticker import MaxNLocator
-
-    axes.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True, min_n_ticks=1))
-    axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
-
-
-def _log_axis(axes: Axes) -> None:
-    from matplotlib.ticker import LogLocator, NullFormatter
-
-    axes.set_yscale("log")
-    low, high = axes.get_ylim()
-    decades = math.log10(high / low)
-    axes.yaxis.set_major_locator(LogLocator(subs=(1.0,) if decades > 2.2 else (1.0, 3.0)))
-    axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}".replace("-", "−"))
-    axes.yaxis.set_minor_formatter(NullFormatter())
-
-
-def _spread(found: Sequence[Bundle]) -> float:
+def _ratio(bundles: Sequence[Bundle]) -> float:
     """Largest over smallest value; 0 when a logarithm is impossible."""
-    values = np.concatenate([line[1] for bundle in found for line in bundle.seeds])
+    values = np.concatenate([line[1] for bundle in bundles for line in bundle.seeds])
     return float(values.max() / values.min()) if values.min() > 0 else 0.0
+
+
+def curves_section(subjects: Sequence[Subject]) -> str:
+    """Curves of one series with all subjects in one plot; of several series with a plot for each subject."""
+    found = groups(subjects, "curves")
+    together = [group for group in found if _single(group)]
+    html = _together(together) if together else ""
+    for k, group in enumerate(group for group in found if not _single(group)):
+        html += _apart(group, f"curves-{k}")
+    several = any(len(f.items) > 1 for group in found for f in group.found)
+    lead = "Lines are medians over seeds; dots, thin lines or bands show the spread." if several else ""
+    return section("curves", "Curves", html, (lead + seeds_read(subjects)).strip())
+
+
+def _single(group: Group) -> bool:
+    return all(len(curve.series) == 1 for found in group.found for curve in found.items)
+
+
+def _together(all_groups: Sequence[Group]) -> str:
+    panels, tables = "", ""
+    for k, group in enumerate(all_groups):
+        frame = _frame(group)
+        bundles = [_bundle(found.label, found.index, found, None, frame) for found in group.found]
+        panels += line_panel(bundles, frame, f"curve-{k}")
+        tables += values_table(bundles, frame)
+    shown = {found.label: found for group in all_groups for found in group.found}
+    head = legend(list(shown.values())) if len(shown) > 1 else ""
+    return f'{head}<div class="panels plots">{panels}</div>{tables}'
+
+
+def _apart(group: Group, name: str) -> str:
+    """One plot for each subject; the colours are those of the series in it."""
+    panels = ""
+    for k, found in enumerate(group.found[:_PLOTS]):
+        frame = _frame(group)
+        if len(group.found) > 1:
+            frame = replace(frame, title=f"{group.title}, {found.label}")
+        names = list(dict.fromkeys(line for curve in found.items for line in curve.series))[:_SERIES]
+        bundles = [_bundle(line, index, found, line, frame) for index, line in enumerate(names)]
+        panels += line_panel(bundles, frame, f"{name}-{k}", legend(bundles))
+    note = left_out(group, _PLOTS)
+    return f'<div class="panels plots">{panels}</div>' + (f"<p><small>{text(note.strip())}</small></p>" if note else "")
+
+
+def _frame(group: Group) -> Frame:
+    curve: Curve = group.found[0].items[0]
+    return Frame(curve.title, curve.x_label, curve.y_label, curve.x_unit, curve.y_unit, curve.log_x, curve.log_y,
+                 dots=True, width=5.2, height=3.2)  # fmt: skip
+
+
+def _bundle(label: str, index: int, found: Found, line: str | None, frame: Frame) -> Bundle:
+    """One series over seeds: that of the name, or the only one."""
+    chosen = [next(iter(c.series.values())) if line is None else c.series.get(line, ((), ())) for c in found.items]
+    lines = [drawable(x, y, frame) for x, y in chosen]
+    return Bundle(label, index, [one for one in lines if one[0].size])

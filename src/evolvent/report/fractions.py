@@ -1,4 +1,4 @@
-"""Accuracy over the share of training images, for runs whose variants differ in it."""
+"""Score over the share of training data, for runs whose variants differ in it."""
 
 from __future__ import annotations
 
@@ -7,40 +7,51 @@ from typing import Any
 
 import numpy as np
 
-from evolvent.report.accuracy_lines import AccuracyLine, accuracy_panel
 from evolvent.report.configuration import differences, leaves, scalar
-from evolvent.report.curves import Line
-from evolvent.report.markup import section
+from evolvent.report.lines import Bundle, Frame, Line, drawable, line_panel, values_table
+from evolvent.report.markup import legend, section
 from evolvent.report.runs import Series
+from evolvent.tasks.findings import Figure
 
 _SHARE = ("recipe", "variant", "seed", "data.fraction")  # what may differ in a family
-_LENGTH = ("training.epochs", "schedule.")  # counted in epochs, which are shorter with fewer images
+_LENGTH = ("training.epochs", "schedule.")  # counted in epochs, which are shorter with less data
+_LINES = 12  # at most
 
 
 def fractions_section(all_series: Sequence[Series]) -> str:
-    """One line per family of variants that are alike but for their share of the training images."""
-    lines = fraction_lines(all_series)
-    html = accuracy_panel(lines, "fractions", "Test accuracy", "share of the training images", log=True)
+    """One line per family of variants that are alike but for their share of the training data, a plot per score."""
+    found = fraction_bundles(all_series)
+    html = ""
+    for k, (score, bundles) in enumerate(found.items()):
+        frame = Frame(f"Test {score.title}", "share of the training data", x_unit="share", y_unit=score.unit,
+                      log_x=True, dots=True)  # fmt: skip
+        panel = line_panel(bundles[:_LINES], frame, f"fractions-{k}")
+        html += legend(bundles[:_LINES]) + f'<div class="panels">{panel}</div>{values_table(bundles[:_LINES], frame)}'
     lead = (
-        "Each line joins variants that differ only in how many training images they see, and for how many epochs. "
+        "Each line joins variants that differ only in their share of the training data, and in the number of epochs. "
         "Lines are medians over seeds, dots single seeds."
     )
-    return section("fractions", "Accuracy over the share of training images", html, lead)
+    return section("fractions", "Share of the training data", html, lead)
 
 
-def fraction_lines(all_series: Sequence[Series]) -> list[AccuracyLine]:
-    """The families in which the share differs, under names that tell them apart."""
+def fraction_bundles(all_series: Sequence[Series]) -> dict[Figure, list[Bundle]]:
+    """For each score the families in which the share differs, under names that distinguish them."""
     found = [family for family in families(all_series) if len({_fraction(series) for series in family}) > 1]
-    named = zip(_labels(found), found, strict=True)
-    return [AccuracyLine(label, family[0].index, _seed_lines(family)) for label, family in named]
+    bundles: dict[Figure, list[Bundle]] = {}
+    for label, family in zip(_labels(found), found, strict=True):
+        of_score = bundles.setdefault(family[0].kinds[0], [])
+        of_score.append(Bundle(label, len(of_score), _seed_lines(family)))
+    return bundles
 
 
 def families(all_series: Sequence[Series]) -> list[list[Series]]:
-    """Finished variants of one run that are equal but for the share of images and, if need be, the epochs.
+    """Finished variants of one run that are equal but for the share of the data and, if need be, the epochs.
 
-    Variants with the same share that differ in epochs or schedule are no points of one line; they part their family.
+    Variants with the same share that differ in epochs or schedule are not points of one line; they split their family.
     """
-    finished = [series for series in all_series if series.results]
+    finished = [series for series in all_series if series.results and _fraction(series) is not None]
+    if len({_fraction(series) for series in finished}) < 2:
+        return []
     found = []
     for family in _grouped(finished, _SHARE + _LENGTH):
         shares = [_fraction(series) for series in family]
@@ -51,7 +62,7 @@ def families(all_series: Sequence[Series]) -> list[list[Series]]:
 def _grouped(all_series: Sequence[Series], ignored: tuple[str, ...]) -> list[list[Series]]:
     groups: dict[tuple[Any, ...], list[Series]] = {}
     for series in all_series:
-        setting = sorted((path, scalar(value)) for path, value in _setting(series, ignored).items())
+        setting = sorted((path, repr(value)) for path, value in _setting(series, ignored).items())
         groups.setdefault((series.run.folder, *setting), []).append(series)
     return list(groups.values())
 
@@ -61,18 +72,21 @@ def _setting(series: Series, ignored: tuple[str, ...] = _SHARE) -> dict[str, Any
     return {path: value for path, value in leaves(config) if not path.startswith(ignored)}
 
 
-def _fraction(series: Series) -> float:
-    return series.records[0].cell.data.fraction
+def _fraction(series: Series) -> float | None:
+    """The share of the training data that a variant uses; None if its task has no such setting."""
+    return getattr(series.records[0].cell.data, "fraction", None)
 
 
 def _seed_lines(family: Sequence[Series]) -> list[Line]:
-    """For each seed the accuracies of those variants that are finished with it."""
+    """For each seed the scores of those variants that are finished with it."""
     points: dict[int, list[tuple[float, float]]] = {}
-    for record in (record for series in family for record in series.records):
-        if record.result:
-            points.setdefault(record.cell.seed, []).append((record.cell.data.fraction, record.result.accuracy))
+    for series in family:
+        for record in series.records:
+            value = record.result.figures.get(record.result.score.name) if record.result else None
+            if value is not None:
+                points.setdefault(record.cell.seed, []).append((_fraction(series) or 0.0, value))
     arrays = [np.asarray(sorted(of_seed)) for of_seed in points.values()]
-    return [(array[:, 0], array[:, 1]) for array in arrays]
+    return [drawable(array[:, 0], array[:, 1]) for array in arrays]
 
 
 def _labels(found: Sequence[Sequence[Series]]) -> list[str]:

@@ -26,13 +26,22 @@ def text(value: object) -> str:
     >>> text("97.8 % & <b>")
     '97.8\\xa0% &amp; &lt;b&gt;'
     """
-    return re.sub(r"(?<=\d) (?=%|[kMGT]\b|[KMGT]iB\b|s\b|min\b|h\b|points\b)", "\N{NO-BREAK SPACE}", escape(str(value)))
+    return re.sub(
+        r"(?<=\d) (?=%|[kMGT]\b|[KMGT]iB\b|s\b|min\b|h\b|points\b|ms\b)", "\N{NO-BREAK SPACE}", escape(str(value))
+    )
 
 
 def key(series: Marked) -> str:
     """The coloured stroke that stands for a series."""
     dash = DASHES[series.index // 8 % len(DASHES)].css
     return f'<span class="key" style="--c:{series_colour(series.index)};border-top-style:{dash}"></span>'
+
+
+def preformatted(title: str, content: str, is_html: bool = False) -> str:
+    """Text that keeps its lines, folded below a title; with ``is_html`` both are markup."""
+    title_html, content_html = (title, content) if is_html else (text(title), text(content))
+    code = f'<pre tabindex="0"><code>{content_html}</code></pre>'
+    return f"<details><summary>{title_html}</summary>{code}</details>"
 
 
 def series_heading(series: Marked) -> str:

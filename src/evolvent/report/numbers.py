@@ -1,10 +1,49 @@
-"""Numbers as people read them."""
+"""Numbers as people read them; :func:`write` chooses the form by the unit."""
 
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from evolvent.tasks.findings import Unit
 
 NONE = "–"
+
+
+def write(value: float | None, unit: Unit = "number", digits: int | None = None) -> str:
+    """A value in its unit.
+
+    Args:
+        value: None if it was not measured.
+        unit: ``"share"`` is a share of one, written in percent.
+        digits: decimals of a share in percent, by default 1; significant digits of a number, by default 4.
+
+    >>> write(0.0075, "share", 2), write(0.0712345), write(41098, "count")
+    ('0.75 %', '0.07123', '41,098')
+    >>> write(754.0, "seconds"), write(2**20, "bytes"), write(None, "bytes")
+    ('12 min 34 s', '1.0 MiB', '–')
+    """
+    match unit:
+        case "share":
+            return percent(value, 1 if digits is None else digits)
+        case "count":
+            return count(value)
+        case "seconds":
+            return duration(value)
+        case "bytes":
+            return memory(value)
+    return decimal(value, 4 if digits is None else digits)
+
+
+def write_difference(difference: float, unit: Unit = "number") -> str:
+    """The size of a difference of two values in that unit.
+
+    >>> write_difference(-0.0042, "share"), write_difference(-668, "count")
+    ('0.42 points', '668')
+    """
+    size = abs(difference)
+    return f"{100 * size:.2f} points" if unit == "share" else write(size, unit)
 
 
 def count(value: float | None) -> str:
@@ -13,7 +52,9 @@ def count(value: float | None) -> str:
     >>> count(504938)
     '504,938'
     """
-    return NONE if value is None or not math.isfinite(value) else f"{value:,.0f}"
+    if value is None:
+        return NONE
+    return signed(f"{value:,.0f}") if math.isfinite(value) else "NaN"
 
 
 def short(value: float | None) -> str:
@@ -36,7 +77,7 @@ def memory(size: float | None) -> str:
     >>> memory(12_900_000), memory(100)
     ('12.3 MiB', '100 B')
     """
-    if size is None:
+    if size is None or not math.isfinite(size):
         return NONE
     for power, unit in ((4, "TiB"), (3, "GiB"), (2, "MiB"), (1, "KiB")):
         if size >= 1024**power:
@@ -47,33 +88,19 @@ def memory(size: float | None) -> str:
 def percent(share: float | None, digits: int = 1) -> str:
     """A share of one in percent.
 
-    >>> percent(0.978)
-    '97.8 %'
+    >>> percent(0.978), percent(-0.5, 0)
+    ('97.8 %', '−50 %')
     """
     if share is None:
         return NONE
-    return f"{100 * share:.{digits}f} %" if math.isfinite(share) else "NaN"
-
-
-def points(difference: float, digits: int = 2) -> str:
-    """A difference of shares in percentage points.
-
-    >>> points(0.0042)
-    '0.42 points'
-    """
-    return f"{100 * difference:.{digits}f} points"
-
-
-def signed(text: str) -> str:
-    """A formatted number with a typographic minus."""
-    return text.replace("-", "−")
+    return signed(f"{100 * share:.{digits}f} %") if math.isfinite(share) else "NaN"
 
 
 def decimal(value: float | None, digits: int = 4) -> str:
     """A number with few significant digits.
 
-    >>> decimal(0.0712345), decimal(None)
-    ('0.07123', '–')
+    >>> decimal(0.0712345), decimal(-2e-16), decimal(None)
+    ('0.07123', '−2e−16', '–')
     """
     if value is None:
         return NONE
@@ -81,7 +108,7 @@ def decimal(value: float | None, digits: int = 4) -> str:
 
 
 def duration(seconds: float | None) -> str:
-    """A time span in its two largest units.
+    """A span of time in its two largest units.
 
     >>> duration(7.25), duration(754), duration(9000)
     ('7.2 s', '12 min 34 s', '2 h 30 min')
@@ -94,3 +121,27 @@ def duration(seconds: float | None) -> str:
     if whole < 3600:
         return f"{whole // 60} min {whole % 60:02d} s"
     return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+
+
+def milliseconds(seconds: float) -> str:
+    """A short time.
+
+    >>> milliseconds(0.01234)
+    '12.3 ms'
+    """
+    return f"{1000 * seconds:.3g} ms"
+
+
+def signed(text: str) -> str:
+    """A formatted number with a typographic minus."""
+    return text.replace("-", "−")
+
+
+def capital(words: str) -> str:
+    """The first letter as a capital, unless the first word has one already, as mIoU does.
+
+    >>> capital("accuracy"), capital("mIoU")
+    ('Accuracy', 'mIoU')
+    """
+    first = words.partition(" ")[0]
+    return words[:1].upper() + words[1:] if first == first.lower() else words

@@ -5,12 +5,22 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
+import numpy as np
+
 from evolvent.networks import PAPERS
+from evolvent.report.bounds import first_few
+from evolvent.report.lines import MANY_SEEDS
 from evolvent.report.markup import key, section, table, text
-from evolvent.report.numbers import NONE, count, decimal, duration, memory, percent, points, short
+from evolvent.report.numbers import NONE, capital, count, duration, memory, short, write, write_difference
 from evolvent.report.runs import Run, Series
-from evolvent.report.summary import SHARES, Comparison, Statistic, SummaryRow, answer
+from evolvent.report.subjects import Subject
+from evolvent.report.summary import Comparison, Statistic, SummaryRow, answer, find_figure, shown_figures
 from evolvent.report.theme import series_colour
+from evolvent.tasks.findings import Figure, Unit
+
+_COLUMNS = 12  # variants that have columns; more have rows
+_ROWS = 60  # variants in rows at most
+_LISTED = 8  # unfinished cells, or published figures of other variants, at most
 
 Cell = Callable[[SummaryRow], str]
 
@@ -23,136 +33,185 @@ def page_title(runs: Sequence[Run]) -> str:
     return "Comparison: " + " / ".join(titles)
 
 
-def header(runs: Sequence[Run], rows: Sequence[SummaryRow]) -> str:
-    """Title, questions, the answer in one sentence, and the papers."""
+def run_header(runs: Sequence[Run], rows: Sequence[SummaryRow], subjects: Sequence[Subject]) -> str:
+    """Title, questions, the answer from the figures and what the task itself answered."""
     recipes = [run.recipe for run in runs if run.recipe]
-    questions = dict.fromkeys(recipe.question for recipe in recipes)
-    papers = dict.fromkeys(paper for recipe in recipes for paper in recipe.papers)
     origin = " · ".join(dict.fromkeys(f"{run.name} {run.identity}" for run in runs))
-    parts = [f'<p class="origin">{text(origin)}</p>', f"<h1>{text(page_title(runs))}</h1>"]
-    parts += [f'<p class="question">{text(question)}</p>' for question in questions]
-    parts.append(f'<p class="answer">{text(answer(rows))}</p>')
+    found = [(subject.label, subject.findings[0].answer) for subject in subjects if subject.findings]
+    same = len({said for _, said in found}) == 1
+    own = [said if same else f"{label}: {said}" for label, said in found[: 1 if same else None] if said]
+    questions = [recipe.question for recipe in recipes]
+    papers = [paper for recipe in recipes for paper in recipe.papers]
+    return header(origin, page_title(runs), questions, [answer(rows), *first_few(own, _LISTED)], papers)
+
+
+def header(origin: str, title: str, questions: Sequence[str], answers: Sequence[str], papers: Sequence[str]) -> str:
+    """The top of a page."""
+    parts = [f'<p class="origin">{text(origin)}</p>', f"<h1>{text(title)}</h1>"]
+    parts += [f'<p class="question">{text(question)}</p>' for question in dict.fromkeys(questions)]
+    parts += [f'<p class="answer">{text(sentence)}</p>' for sentence in answers]
     if papers:
-        items = "".join(f"<li>{text(_reference(paper))}</li>" for paper in papers)
+        items = "".join(f"<li>{text(_reference(paper))}</li>" for paper in dict.fromkeys(papers))
         parts.append(f'<div class="papers"><span>Papers</span><ul>{items}</ul></div>')
     return "<header>\n" + "\n".join(parts) + "\n</header>\n"
 
 
-def summary_section(all_series: Sequence[Series], rows: Sequence[SummaryRow]) -> str:
-    """The summary table: a column per variant, published figures beside the measured ones."""
-    head = ["Figure", *(f"{key(series)}{text(series.label)}" for series in all_series)]
-    lines = [[text(name), *(text(cell(row)) for row in rows)] for name, cell in _figures(rows)]
-    dots = _dots(all_series, rows)
-    lines = lines[:3] + ([dots] if dots else []) + lines[3:]
+def summary_section(all_series: Sequence[Series], rows: Sequence[SummaryRow], keyed: Sequence[Series]) -> str:
+    """The summary table: a column per variant, or a row if they are many; published figures beside measured ones.
+
+    Args:
+        all_series: the variants.
+        rows: their figures.
+        keyed: those that have a colour.
+    """
+    lines = [(text(name), cell) for name, cell in _figures(rows)]
+    names = {series.label: key(series) + text(series.label) for series in keyed}
+    colours = {series.label: series.index for series in keyed}
+    lines[1:1] = _spread(rows, colours)
     lines += _published(rows)
+    if any(row.stopped for row in rows):
+        lines.append(("Ended early", lambda row: _list(first_few(row.stopped, _LISTED))))
     if any(row.unfinished for row in rows):
-        lines.append(["Unfinished", *(_list(row.unfinished) for row in rows)])
-    body = table("Summary of all variants", head, lines, "summary") + _foreign_figures(all_series)
-    what = "mIoU and accuracy of pixels" if any(row.miou for row in rows) else "Accuracy"
-    lead = f"{what} on the test images over seeds; standard deviation of the sample (n − 1). "
-    return section("summary", "Summary", body, lead + "Multiply-adds are those of one image, forward.")
+        lines.append(("Unfinished", lambda row: _list(first_few(row.unfinished, _LISTED))))
+    if len(rows) <= _COLUMNS:
+        head = ["Figure", *(names.get(row.label, text(row.label)) for row in rows)]
+        body = table("Summary of all variants", head, [[name, *map(cell, rows)] for name, cell in lines], "summary")
+    else:
+        shown = [[names.get(row.label, text(row.label)), *(cell(row) for _, cell in lines)] for row in rows[:_ROWS]]
+        body = table("Summary of all variants", ["Variant", *(name for name, _ in lines)], shown, "summary many")
+        body += _rest(rows)
+    lead = "Figures on the test data, over seeds; standard deviation of the sample (n − 1). "
+    lead += "Multiply-adds are those of one row of the data, forward."
+    return section("summary", "Summary", body + _other_figures(all_series, rows), lead)
 
 
-def _shares(rows: Sequence[SummaryRow]) -> list[tuple[str, Cell]]:
-    """Median, mean and deviation of what counts most; of pixels there are two such figures."""
-    accuracy: list[tuple[str, Cell]] = [
-        ("Accuracy, median", lambda row: percent(_of(row.accuracy, "median"), 2)),
-        ("Accuracy, mean", lambda row: percent(_of(row.accuracy, "mean"), 2)),
-        ("Standard deviation", lambda row: percent(_of(row.accuracy, "std"), 2)),
-    ]
-    if not any(row.miou for row in rows):
-        return accuracy
-    miou: list[tuple[str, Cell]] = [
-        ("mIoU, median", lambda row: percent(_of(row.miou, "median"), 2)),
-        ("mIoU, mean", lambda row: percent(_of(row.miou, "mean"), 2)),
-        ("mIoU, standard deviation", lambda row: percent(_of(row.miou, "std"), 2)),
-    ]
-    what = "Pixel accuracy" if all(row.miou for row in rows if row.accuracy) else "Accuracy"
-    names = (f"{what}, median", f"{what}, mean", f"{what}, standard deviation")
-    return miou + [(name, cell) for name, (_, cell) in zip(names, accuracy, strict=True)]
+def _rest(rows: Sequence[SummaryRow]) -> str:
+    if len(rows) <= _ROWS:
+        return ""
+    said = f"The first {_ROWS} of {count(len(rows))} variants; summary.csv in the run's folder has all of them."
+    return f"<p><small>{text(said)}</small></p>"
 
 
 def _figures(rows: Sequence[SummaryRow]) -> list[tuple[str, Cell]]:
-    figures: list[tuple[str, Cell]] = [
-        *_shares(rows),
-        ("Seeds finished (n)", lambda row: f"{row.n}" if row.n == row.cells else f"{row.n} of {row.cells}"),
-        ("Top-5 accuracy, median", lambda row: percent(_of(row.top5, "median"), 2)),
-        ("Loss, median", lambda row: decimal(_of(row.loss, "median"))),
+    """Names and cells of the lines, the score first; lines that nobody has are left out."""
+    lines: list[tuple[str, Cell]] = []
+    for figure in shown_figures(rows):
+        lines += [(f"{capital(figure.title)}, {name}", _of(figure, part)) for name, part in _PARTS]
+    rate = next((row.rows for row in rows if row.n), "rows")
+    others: list[tuple[str, Cell]] = [
         ("Parameters", lambda row: count(row.cost.parameters if row.cost else None)),
-        ("Multiply-adds", lambda row: short(row.cost.multiply_adds if row.cost else None)),
-        ("Activation memory", lambda row: memory(row.cost.activation_bytes if row.cost else None)),
-        ("Images per second", lambda row: count(_of(row.images_per_second, "median"))),
-        ("Training time", lambda row: duration(_of(row.seconds, "median"))),
+        ("Multiply-adds", lambda row: text(short(row.cost.multiply_adds if row.cost else None))),
+        ("Activation memory", lambda row: text(memory(row.cost.activation_bytes if row.cost else None))),
+        (f"{capital(rate)} per second", lambda row: _rate(row.rows_per_second)),
+        ("Training time", lambda row: text(duration(row.seconds.median if row.seconds else None))),
     ]
-    has_top5 = any(row.top5 for row in rows)
-    return [(name, cell) for name, cell in figures if has_top5 or not name.startswith("Top-5")]
+    lines = [*lines[:3], ("Seeds finished (n)", _seeds), *lines[3:], *others]
+    return [(name, cell) for name, cell in lines if name.startswith("Seeds") or any(cell(row) != NONE for row in rows)]
 
 
-def _of(found: Statistic | None, name: str) -> float | None:
-    return getattr(found, name) if found else None
+def _seeds(row: SummaryRow) -> str:
+    return count(row.n) if row.n == row.cells else f"{count(row.n)} of {count(row.cells)}"
 
 
-def _dots(all_series: Sequence[Series], rows: Sequence[SummaryRow]) -> list[str]:
-    """A table row that shows every seed as a dot on one common axis, the median as a bar."""
-    values = [v for row in rows if row.score for v in row.score.values if math.isfinite(v)]
-    if len(values) < 2 or max(values) == min(values):
-        return []
-    low, high = min(values), max(values)
-    cells = [_strip(series, row.score, low, high) for series, row in zip(all_series, rows, strict=True)]
-    return [f"Each seed<br><small>{text(percent(low, 2))} to {text(percent(high, 2))}</small>", *cells]
+_PARTS = (("median", "median"), ("mean", "mean"), ("standard deviation", "std"))
 
 
-def _strip(series: Series, found: Statistic | None, low: float, high: float) -> str:
+def _of(figure: Figure, part: str) -> Cell:
+    def cell(row: SummaryRow) -> str:
+        found = row.figures.get(figure.name)
+        return text(write(getattr(found, part), figure.unit, _digits(figure.unit))) if found else NONE
+
+    return cell
+
+
+def _digits(unit: Unit) -> int | None:
+    return 2 if unit == "share" else None
+
+
+def _rate(found: Statistic | None) -> str:
+    return NONE if found is None else count(found.median) if found.median >= 10 else write(found.median, digits=2)
+
+
+def _spread(rows: Sequence[SummaryRow], colours: dict[str, int]) -> list[tuple[str, Cell]]:
+    """A line that shows every seed on one common axis, for each score."""
+    lines = []
+    for score in dict.fromkeys(row.score for row in rows if row.score):
+        found = {row.label: row.score_statistic for row in rows if row.score == score and row.score_statistic}
+        values = [v for over_seeds in found.values() for v in over_seeds.values if math.isfinite(v)]
+        if len(values) < 2 or max(values) == min(values):
+            continue
+        low, high = min(values), max(values)
+        span = " to ".join(write(value, score.unit, _digits(score.unit)) for value in (low, high))
+
+        def cell(row: SummaryRow, found=found, low=low, high=high, unit=score.unit) -> str:
+            return _strip(found.get(row.label), low, high, unit, colours.get(row.label))
+
+        lines.append((f"Each seed<br><small>{text(span)}</small>", cell))
+    return lines
+
+
+def _strip(found: Statistic | None, low: float, high: float, unit: Unit, index: int | None) -> str:
+    """A dot for each seed and a bar at the median; of many seeds the range from the 10th to the 90th percentile."""
     if found is None or not all(map(math.isfinite, found.values)):
         return NONE
-    place = [8 + 104 * (value - low) / (high - low) for value in (*found.values, found.median)]
-    circles = "".join(f'<circle cx="{x:.1f}" cy="11" r="4.5"/>' for x in place[:-1])
-    label = text("each seed: " + ", ".join(percent(v, 2) for v in found.values))
+
+    def place(value: float) -> float:
+        return 8 + 104 * (value - low) / (high - low)
+
+    if len(found.values) > MANY_SEEDS:
+        ends = np.quantile(found.values, (0.1, 0.9)).tolist()
+        marks = f'<path class="range" d="M{place(ends[0]):.1f} 11H{place(ends[1]):.1f}"/>'
+        said = f"{len(found.values)} seeds, most from " + " to ".join(write(value, unit, 2) for value in ends)
+    else:
+        marks = "".join(f'<circle cx="{place(value):.1f}" cy="11" r="4.5"/>' for value in found.values)
+        said = "each seed: " + ", ".join(write(value, unit, _digits(unit)) for value in found.values)
+    colour = "var(--soft)" if index is None else series_colour(index)
     return (
-        f'<svg class="dots" role="img" aria-label="{label}" viewBox="0 0 120 22" '
-        f'style="--c:{series_colour(series.index)}"><path class="axis" d="M3 11H117"/>'
-        f'<path class="median" d="M{place[-1]:.1f} 1V21"/>{circles}</svg>'
+        f'<svg class="dots" role="img" aria-label="{text(said)}" viewBox="0 0 120 22" style="--c:{colour}">'
+        f'<path class="axis" d="M3 11H117"/><path class="median" d="M{place(found.median):.1f} 1V21"/>{marks}</svg>'
     )
 
 
-def _published(rows: Sequence[SummaryRow]) -> list[list[str]]:
-    metrics = dict.fromkeys(comparison.metric for row in rows for comparison in row.published)
-    return [
-        [f"Published {text({'miou': 'mIoU'}.get(metric, metric))}", *(_beside(row, metric) for row in rows)]
-        for metric in metrics
-    ]
+def _published(rows: Sequence[SummaryRow]) -> list[tuple[str, Cell]]:
+    figures = {comparison.figure.name: comparison.figure for row in rows for comparison in row.published}
+    return [(f"Published {text(figure.title)}", _beside(name)) for name, figure in figures.items()]
 
 
-def _beside(row: SummaryRow, metric: str) -> str:
-    found = [comparison for comparison in row.published if comparison.metric == metric]
-    return "<br>".join(_one_published(comparison) for comparison in found) or NONE
+def _beside(name: str) -> Cell:
+    def cell(row: SummaryRow) -> str:
+        found = [comparison for comparison in row.published if comparison.figure.name == name]
+        return "<br>".join(map(_one_published, found)) or NONE
+
+    return cell
 
 
 def _one_published(comparison: Comparison) -> str:
-    share = comparison.metric in SHARES
-    value = percent(comparison.published, 2) if share else _plain(comparison.published)
-    ours = _distance(comparison.difference, share)
-    return f'{text(value)}<br><small>{text(ours)}</small><br><small class="source">{text(comparison.source)}</small>'
+    unit = comparison.figure.unit
+    value, distance = write(comparison.published, unit, _digits(unit)), _distance(comparison.difference, unit)
+    return (
+        f'{text(value)}<br><small>{text(distance)}</small><br><small class="source">{text(comparison.source)}</small>'
+    )
 
 
-def _distance(difference: float | None, share: bool) -> str:
+def _distance(difference: float | None, unit: Unit) -> str:
     if difference is None or not math.isfinite(difference):
         return "no measured figure"
-    size = points(abs(difference)) if share else _plain(abs(difference))
-    return f"measured {size} {'above' if difference > 0 else 'below'}" if difference else "measured the same"
+    if not difference:
+        return "measured the same"
+    return f"measured {write_difference(difference, unit)} {'above' if difference > 0 else 'below'}"
 
 
-def _plain(value: float) -> str:
-    return count(value) if value == int(value) else decimal(value)
-
-
-def _foreign_figures(all_series: Sequence[Series]) -> str:
-    """Published figures of variants that no run here has."""
+def _other_figures(all_series: Sequence[Series], rows: Sequence[SummaryRow]) -> str:
+    """Published figures of variants that are not in these runs."""
     items: list[str] = []
     for run in {series.run.folder: series.run for series in all_series}.values():
-        others = [f for f in (run.recipe.published if run.recipe else []) if f.variant not in run.variants]
-        items += [f"{f.variant}, {f.metric}: {f.value:g} ({f.source})" for f in others]
-    return f"<p>Published for variants that are not in this run:</p>{_list(items)}" if items else ""
+        known, own = set(run.variants), next((row for row in rows if row.run == run.identity), rows[0])
+        for printed in run.recipe.published if run.recipe else []:
+            if printed.variant not in known:
+                figure = find_figure(printed.metric, own)
+                value = write(figure.from_print(printed.value), figure.unit, _digits(figure.unit))
+                items.append(f"{printed.variant}, {figure.title}: {value} ({printed.source})")
+    return f"<p>Published for variants that are not in this run:</p>{_list(first_few(items, 40))}" if items else ""
 
 
 def _list(items: Sequence[str]) -> str:
@@ -160,5 +219,5 @@ def _list(items: Sequence[str]) -> str:
 
 
 def _reference(paper: str) -> str:
-    """A paper in words; a recipe of somebody's own may name one that is not in our table."""
+    """A paper's reference; a user's own recipe may name one that the library does not know."""
     return PAPERS.get(paper).reference() if paper in PAPERS else paper

@@ -9,7 +9,7 @@ import numpy as np
 
 from evolvent.report.analyses import analysed, median
 from evolvent.report.markup import figure, image, key, section, series_heading, table, text
-from evolvent.report.numbers import count, decimal
+from evolvent.report.numbers import count, decimal, percent
 from evolvent.report.pixels import heat, png_uri
 from evolvent.report.runs import Series
 
@@ -68,5 +68,5 @@ def _cells(series: Series, number: int, parts: list[dict[str, Any]]) -> list[str
         decimal(median(parts, lambda p: p["area"]), 3),
         "×".join(str(side) for side in first["box"]),
         count(seen),
-        text(f"{100 * seen / np.size(first['map']):.0f} %"),
+        text(percent(seen / np.size(first["map"]), 0)),
     ]

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from evolvent._core.errors import ConfigError
 from evolvent.experiments.recipe import Recipe
-from evolvent.experiments.record import Evaluation, Record, Result, cell_folders, read_recipe, read_record
+from evolvent.experiments.record import Record, Result, cell_folders, read_recipe, read_record
+from evolvent.report.numbers import count
+from evolvent.tasks.findings import Figure
 
 
 @dataclass(frozen=True)
 class Run:
-    """One run folder: a single cell or a grid of cells."""
+    """One run folder, read: a single cell or a grid of cells."""
 
     folder: Path
     recipe: Recipe | None
@@ -53,8 +55,14 @@ class Series:
         return [record.result for record in self.records if record.result]
 
     @property
-    def evaluations(self) -> list[Evaluation]:
-        return [record.evaluation for record in self.records if record.evaluation]
+    def kinds(self) -> list[Figure]:
+        """What was measured; the first is the score. Empty while no cell has finished."""
+        return self.results[0].kinds if self.results else []
+
+    @property
+    def watched(self) -> tuple[Figure, ...]:
+        """What training measures, finished or not."""
+        return tuple(self.kinds) or (self.records[0].cell.kind.figures if self.records else ())
 
     @property
     def cells(self) -> int:
@@ -62,50 +70,58 @@ class Series:
 
     @property
     def unfinished(self) -> list[str]:
-        """The cells without a result, each in a few words."""
+        """A short description of each cell without a result."""
         begun = [f"seed {r.cell.seed}: {_progress(r)}" for r in self.records if r.result is None]
         return begun + [f"seed {seed}: not started" for seed in self.not_started]
 
-    @property
-    def is_segmentation(self) -> bool:
-        return any(record.cell.task.name == "segmentation" for record in self.records)
 
-    def class_name(self, index: int) -> str:
-        names = self.results[0].classes if self.results else []
-        return names[index] if 0 <= index < len(names) else str(index)
-
-
-def read_runs(folders: Sequence[Path]) -> list[Run]:
-    """Read every folder once."""
-    distinct = list({Path(folder).resolve(): Path(folder) for folder in folders}.values())
+def read_runs(given: Sequence[Run | Path]) -> list[Run]:
+    """Read every folder once; runs that were read before stay as they are."""
+    distinct = {_resolved(run): run for run in given}
     if not distinct:
         raise ConfigError("a report needs at least one run folder, got none. Runs lie below runs/<recipe>/<id>.")
-    return [read_run(folder) for folder in distinct]
+    return [run if isinstance(run, Run) else read_run(run) for run in distinct.values()]
+
+
+def _resolved(run: Run | Path) -> Path:
+    return run.folder if isinstance(run, Run) else Path(run).resolve()
 
 
 def read_run(folder: Path) -> Run:
     """Read one run folder; a cell inside a grid's folder is read with the grid's recipe."""
+    folder = Path(folder)
     records = [read_record(path) for path in cell_folders(folder)]
     resolved = folder.resolve()
     inside_grid = resolved.parent.name == "cells"
     recipe = read_recipe(folder) or (read_recipe(resolved.parent.parent) if inside_grid else None)
+    recipe = recipe if isinstance(recipe, Recipe) else None
     is_grid = (folder / "cells").is_dir()
     planned = [(cell.variant, cell.seed) for cell in recipe.cells()] if recipe and is_grid else []
     return Run(resolved, recipe, records, planned)
 
 
 def list_series(runs: Sequence[Run]) -> list[Series]:
-    """All variants of all runs, under labels that tell them apart."""
+    """All variants of all runs, under labels that distinguish them."""
     pairs = [(run, variant) for run in runs for variant in run.variants]
-    named = zip(_labels(pairs), pairs, strict=True)
-    return [_series(label, index, run, variant) for index, (label, (run, variant)) in enumerate(named)]
+    records: dict[tuple[int, str], list[Record]] = {}
+    planned: dict[tuple[int, str], list[int]] = {}
+    for run in runs:
+        for record in sorted(run.records, key=lambda record: record.cell.seed):
+            records.setdefault((id(run), record.cell.variant), []).append(record)
+        for variant, seed in run.planned:
+            planned.setdefault((id(run), variant), []).append(seed)
+    found = []
+    for index, (label, (run, variant)) in enumerate(zip(_labels(pairs), pairs, strict=True)):
+        own = records.get((id(run), variant), [])
+        begun = {record.cell.seed for record in own}
+        not_started = [seed for seed in planned.get((id(run), variant), []) if seed not in begun]
+        found.append(Series(label, index, run, variant, own, not_started))
+    return found
 
 
-def _series(label: str, index: int, run: Run, variant: str) -> Series:
-    records = sorted((r for r in run.records if r.cell.variant == variant), key=lambda r: r.cell.seed)
-    seeds = {record.cell.seed for record in records}
-    not_started = [seed for name, seed in run.planned if name == variant and seed not in seeds]
-    return Series(label, index, run, variant, records, not_started)
+def renumbered(all_series: Sequence[Series]) -> list[Series]:
+    """The series with colours of their own, counted from the first."""
+    return [replace(series, index=index) for index, series in enumerate(all_series)]
 
 
 def _labels(pairs: Sequence[tuple[Run, str]]) -> list[str]:
@@ -123,5 +139,10 @@ def _labels(pairs: Sequence[tuple[Run, str]]) -> list[str]:
 
 
 def _progress(record: Record) -> str:
+    """How far an unfinished training got, in the measure of its length."""
+    training = record.cell.training
     epochs = max((len(column) for column in record.metrics.values()), default=0)
-    return f"unfinished, {epochs} of {record.cell.training.epochs} epochs"
+    if training.epochs is not None:
+        return f"unfinished, {epochs} of {training.epochs} epochs"
+    steps = max(record.metrics.get("step", []), default=0)
+    return f"unfinished, {count(steps)} of {count(training.steps)} steps" if training.steps else "unfinished"

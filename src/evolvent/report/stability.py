@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from evolvent.report.analyses import analysed, median, numbers
-from evolvent.report.axes import log_axis, plain_axes, zero_lines
-from evolvent.report.curves import Line, median_line, new_plot
+from evolvent.report.axes import log_axis, new_plot, unit_axis, zero_lines
+from evolvent.report.lines import Line, median_line
 from evolvent.report.markup import figure, key, legend, section, table, text
-from evolvent.report.numbers import NONE, decimal, percent, signed
+from evolvent.report.numbers import decimal, percent
 from evolvent.report.runs import Series
 from evolvent.report.theme import series_sentinel, themed_svg
 
@@ -63,7 +63,6 @@ def _row(title: str, note: str, name: str, by_evolution: Sequence[Found], draw: 
 
 def _panel(name: str, title: str, found: Found, draw: Draw) -> str:
     drawing, axes = new_plot(height=2.4)
-    plain_axes(axes)
     axes.set_xlabel("time t / T")
     for series, parts in found:
         draw(axes, series, parts)
@@ -86,8 +85,7 @@ def draw_energy(axes: Axes, series: Series, parts: list[Part]) -> None:
     """The relative change of the energy, or of the norm."""
     times, values = _median([part["energy"] for part in parts], "values")
     _plot(axes, series, times, values, "-", 2.2)
-    reach = max(abs(limit) for limit in axes.get_ylim())
-    axes.yaxis.set_major_formatter(lambda value, _: signed(f"{100 * value:.{0 if reach > 0.05 else 2}f} %"))
+    unit_axis(axes.yaxis, "share")
 
 
 def draw_spectrum(axes: Axes, series: Series, parts: list[Part]) -> None:
@@ -156,8 +154,8 @@ def _cells(series: Series, number: int, parts: list[Part]) -> list[str]:
         _bound(parts, "oscillation"),
         decimal(median(parts, lambda p: p["growth"]["worst"][-1]), 3),
         decimal(median(parts, lambda p: p["growth"]["random"][-1]), 3),
-        text(signed(percent(median(parts, lambda p: p["energy"]["values"][-1]), 2))),
-        NONE if back is None else signed(f"{back:.1e}"),
+        text(percent(median(parts, lambda p: p["energy"]["values"][-1]), 2)),
+        decimal(back, 2),
     ]
 
 

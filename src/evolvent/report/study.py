@@ -1,104 +1,68 @@
-"""The page of a study: question, answer, tables, curves and moving points."""
+"""The page of a study: its answer for each seed; what it found is drawn as that of a task is."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from importlib import resources
+from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 import yaml
 
 from evolvent._core.errors import ConfigError
 from evolvent.experiments.recipe import StudyRecipe
-from evolvent.experiments.record import read_study_recipe
-from evolvent.experiments.studies.result import StudyResult, Table, Value
+from evolvent.experiments.record import read_recipe
 from evolvent.experiments.studies.run_folder import SeedResult, read_study
-from evolvent.networks import PAPERS
-from evolvent.report.flow import flow_figures
-from evolvent.report.markup import section, table, text
-from evolvent.report.numbers import NONE, count, decimal, duration
-from evolvent.report.study_curves import curve_figures
+from evolvent.report.bounds import first_few
+from evolvent.report.markup import preformatted, section
+from evolvent.report.numbers import duration
+from evolvent.report.overview import header
+from evolvent.report.subjects import Subject
+
+_SEEDS = 12  # drawn at most
 
 
-class StudyPage(NamedTuple):
-    """The parts of a document."""
+@dataclass(frozen=True)
+class StudyPage:
+    """A finished study, read."""
 
-    title: str
-    header_html: str
-    body_html: str
-    style: str
+    folder: Path
+    recipe: StudyRecipe
+    found: list[SeedResult]
+
+    @property
+    def subjects(self) -> list[Subject]:
+        """Each seed is a subject, since seeds of a study may find different things."""
+        return [Subject(f"seed {one.seed}", k, [one.findings]) for k, one in enumerate(self.found[:_SEEDS])]
 
 
-def study_page(folder: Path) -> StudyPage:
-    """The page of one finished study.
+def read_study_page(folder: Path) -> StudyPage:
+    """Read one finished study.
 
     Raises:
         ConfigError: the study is not finished.
     """
-    recipe, found = read_study_recipe(folder), read_study(folder)
-    if recipe is None:
-        raise ConfigError(f"{folder} is no study's folder: its recipe.yaml names none.")
-    several = len(found) > 1
-    body = "".join(_sections(entry, several) for entry in found) + _settings(recipe, folder)
-    style = resources.files("evolvent.report").joinpath("study.css").read_text(encoding="utf-8")
-    return StudyPage(recipe.title, _header(recipe, folder, found), body, style)
+    recipe = read_recipe(folder)
+    if not isinstance(recipe, StudyRecipe):
+        raise ConfigError(f"{folder} is not the folder of a study: its recipe.yaml names none.")
+    return StudyPage(folder, recipe, read_study(folder))
 
 
-def _header(recipe: StudyRecipe, folder: Path, found: Sequence[SeedResult]) -> str:
-    origin = f"{recipe.name} {folder.resolve().name} · {duration(sum(entry.seconds for entry in found))}"
-    answers = [f"Seed {e.seed}: {e.result.answer}" if len(found) > 1 else e.result.answer for e in found]
-    parts = [f'<p class="origin">{text(origin)}</p>', f"<h1>{text(recipe.title)}</h1>"]
-    parts.append(f'<p class="question">{text(recipe.question)}</p>')
-    parts += [f'<p class="answer">{text(answer)}</p>' for answer in answers]
-    if recipe.papers:
-        items = "".join(f"<li>{text(_reference(paper))}</li>" for paper in recipe.papers)
-        parts.append(f'<div class="papers"><span>Papers</span><ul>{items}</ul></div>')
-    return "<header>\n" + "\n".join(parts) + "\n</header>\n"
+def study_header(study: StudyPage) -> str:
+    """Title, question, and the answer of each seed."""
+    recipe, found = study.recipe, study.found
+    origin = f"{recipe.name} {study.folder.resolve().name} · {duration(sum(one.seconds for one in found))}"
+    answers = [f"Seed {one.seed}: {one.findings.answer}" if len(found) > 1 else one.findings.answer for one in found]
+    return header(origin, recipe.title, [recipe.question], first_few(answers, _SEEDS), recipe.papers)
 
 
-def _sections(entry: SeedResult, several: bool) -> str:
-    mark, of = (f"-{entry.seed}", f", seed {entry.seed}") if several else ("", "")
-    result: StudyResult = entry.result
-    tables = "".join(_table(found) for found in result.tables)
-    return (
-        section(f"flow{mark}", f"Flow{of}", flow_figures(result.animations))
-        + section(f"figures{mark}", f"Figures{of}", tables)
-        + section(f"curves{mark}", f"Curves{of}", curve_figures(result.curves, f"curve{mark}"))
-    )
-
-
-def _table(found: Table) -> str:
-    rows = [[_cell(value) for value in row] for row in found.rows]
-    heading = f"<h3>{text(found.title)}</h3>"
-    return heading + table(found.title, [text(column) for column in found.columns], rows, "figures")
-
-
-def _cell(value: Value) -> str:
-    match value:
-        case None:
-            return NONE
-        case int():
-            return count(value)
-        case float():
-            return decimal(value)
-        case _:
-            return text(value)
-
-
-def _settings(recipe: StudyRecipe, folder: Path) -> str:
-    """The recipe and the environment, folded up."""
-    path = folder / "environment.json"
+def study_settings(study: StudyPage) -> str:
+    """The recipe and the environment, folded."""
+    path = study.folder / "environment.json"
     environment = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-    html = _folded("Complete recipe", recipe.model_dump(mode="json"))
-    return section("settings", "Settings", html + (_folded("Environment", environment) if environment else ""))
+    html = preformatted("Complete recipe", _yaml(study.recipe.model_dump(mode="json")))
+    html += preformatted("Environment", _yaml(environment)) if environment else ""
+    return section("settings", "Settings", html)
 
 
-def _folded(title: str, values: dict[str, object]) -> str:
-    dumped = text(yaml.safe_dump(values, sort_keys=False, allow_unicode=True, width=100))
-    return f'<details><summary>{text(title)}</summary><pre tabindex="0"><code>{dumped}</code></pre></details>'
-
-
-def _reference(paper: str) -> str:
-    return PAPERS.get(paper).reference() if paper in PAPERS else paper
+def _yaml(values: dict[str, object]) -> str:
+    return yaml.safe_dump(values, sort_keys=False, allow_unicode=True, width=100)

@@ -5,17 +5,18 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from evolvent.experiments.recipe import PublishedFigure
 from evolvent.experiments.record import Cost
-from evolvent.report.numbers import count, percent
-from evolvent.report.runs import Series, list_series, read_run
+from evolvent.report.numbers import count, write
+from evolvent.report.runs import Run, Series, list_series
+from evolvent.tasks.findings import Figure
 
-SHARES = ("accuracy", "top5", "error", "miou")  # metrics that are shares of one
+_COST = (Figure("parameters", "parameters", "count"), Figure("multiply_adds", "multiply-adds", "count"))
+_FEW = 4  # variants that the answer names one by one
 
 
 @dataclass(frozen=True)
@@ -27,17 +28,13 @@ class Statistic:
     mean: float
     std: float | None  # of the sample (n - 1); None for a single value
 
-    @property
-    def n(self) -> int:
-        return len(self.values)
-
 
 @dataclass(frozen=True)
 class Comparison:
-    """A published figure beside the measured median; shares of one where the metric is a share."""
+    """A published figure beside the measured median."""
 
-    metric: str
-    published: float
+    figure: Figure
+    published: float  # in the figure's unit
     measured: float | None
     source: str
 
@@ -54,160 +51,178 @@ class SummaryRow:
     recipe: str
     run: str
     variant: str
+    kinds: tuple[Figure, ...]  # the first is the score; empty while no cell has finished
+    figures: dict[str, Statistic]  # by name
     cost: Cost | None  # None while no cell has finished
-    accuracy: Statistic | None
-    top5: Statistic | None
-    loss: Statistic | None
-    images_per_second: Statistic | None
+    rows: str  # what a row of the data is called, in the plural
+    rows_per_second: Statistic | None
     seconds: Statistic | None
+    n: int  # how many cells have finished
     cells: int
     unfinished: tuple[str, ...]
-    published: tuple[Comparison, ...]
-    miou: Statistic | None = None  # of segmentation
+    stopped: tuple[str, ...]  # which trainings ended early, and why
+    published: tuple[Comparison, ...] = ()
 
     @property
-    def score(self) -> Statistic | None:
-        """The figure that counts most: mIoU for segmentation, else accuracy."""
-        return self.miou or self.accuracy
+    def score(self) -> Figure | None:
+        """The figure by which models are chosen."""
+        return self.kinds[0] if self.kinds else None
 
     @property
-    def n(self) -> int:
-        """How many cells have finished."""
-        return self.accuracy.n if self.accuracy else 0
+    def score_statistic(self) -> Statistic | None:
+        return self.figures.get(self.score.name) if self.score else None
 
 
-def statistic(values: Sequence[float]) -> Statistic | None:
-    """Median, mean and sample standard deviation; None of nothing.
+def statistic(values: Sequence[float | None]) -> Statistic | None:
+    """Median, mean and sample standard deviation of what was measured; None of nothing.
 
-    >>> found = statistic([1.0, 2.0, 6.0])
+    >>> found = statistic([1.0, 2.0, None, 6.0])
     >>> found.median, found.mean, round(found.std, 3), statistic([1.0]).std
     (2.0, 3.0, 2.646, None)
     """
-    if not values:
+    array = np.array([value for value in values if value is not None], dtype=np.float64)
+    if not array.size:
         return None
-    array = np.asarray(values, dtype=np.float64)
     std = float(array.std(ddof=1)) if array.size > 1 and np.isfinite(array).all() else None
     return Statistic(tuple(array.tolist()), float(np.median(array)), float(array.mean()), std)
 
 
-def summary_rows(folder: Path) -> list[SummaryRow]:
-    """One row per variant of a run folder, in the recipe's order."""
-    return [series_row(series) for series in list_series([read_run(Path(folder))])]
+def summary_rows(run: Run) -> list[SummaryRow]:
+    """One row per variant of a run, in the recipe's order."""
+    return [series_row(series) for series in list_series([run])]
 
 
 def series_row(series: Series) -> SummaryRow:
     """The figures of one variant over its finished seeds."""
-    results = series.results
+    finished = [(record.cell.seed, record.result) for record in series.records if record.result]
+    results = [result for _, result in finished]
+    measured = {kind.name: statistic([r.figures.get(kind.name) for r in results]) for kind in series.kinds}
     row = SummaryRow(
         label=series.label,
         recipe=series.run.name,
         run=series.run.identity,
         variant=series.variant,
+        kinds=tuple(series.kinds),
+        figures={name: found for name, found in measured.items() if found},
         cost=results[0].cost if results else None,
-        accuracy=statistic([r.accuracy for r in results]),
-        top5=statistic([r.top5 for r in results if r.top5 is not None]),
-        loss=statistic([r.loss for r in results]),
-        images_per_second=statistic([r.images_per_second for r in results]),
+        rows=results[0].rows if results else "rows",
+        rows_per_second=statistic([r.rows_per_second for r in results]),
         seconds=statistic([r.seconds for r in results]),
+        n=len(results),
         cells=series.cells,
         unfinished=tuple(series.unfinished),
-        published=(),
-        miou=statistic([r.miou for r in results if r.miou is not None]),
+        stopped=tuple(f"seed {seed}: {result.stopped}" for seed, result in finished if result.stopped),
     )
-    figures = [f for f in (series.run.recipe.published if series.run.recipe else []) if f.variant == series.variant]
-    published = tuple(compare(figure, row) for figure in figures)
-    return SummaryRow(**{**vars(row), "published": published})
+    printed = [f for f in (series.run.recipe.published if series.run.recipe else []) if f.variant == series.variant]
+    return replace(row, published=tuple(compare(figure, row) for figure in printed))
 
 
-def compare(figure: PublishedFigure, row: SummaryRow) -> Comparison:
-    """A published figure beside the row's own. A share above one was printed in percent."""
-    share = figure.metric in SHARES
-    published = figure.value / 100 if share and figure.value > 1 else figure.value
-    return Comparison(figure.metric, published, _measured(figure.metric, row), figure.source)
+def compare(printed: PublishedFigure, row: SummaryRow) -> Comparison:
+    """A published figure beside the row's own; a metric that was not measured has no measured one."""
+    figure = find_figure(printed.metric, row)
+    found = row.figures.get(printed.metric)
+    measured = found.median if found else getattr(row.cost, printed.metric, None) if figure in _COST else None
+    return Comparison(figure, figure.from_print(printed.value), measured, printed.source)
 
 
-def _measured(metric: str, row: SummaryRow) -> float | None:
-    if metric == "error":
-        return None if row.accuracy is None else 1 - row.accuracy.median
-    if metric == "parameters":
-        return None if row.cost is None else float(row.cost.parameters)
-    known = {"accuracy": row.accuracy, "top5": row.top5, "loss": row.loss, "miou": row.miou}
-    found = known.get(metric)
-    return None if found is None else found.median
+def find_figure(metric: str, row: SummaryRow) -> Figure:
+    """What a published metric is; a plain number if it is neither measured nor a cost."""
+    known = {figure.name: figure for figure in (*_COST, *row.kinds)}
+    return known.get(metric, Figure(metric, metric, better=None))
 
 
-def summary_csv(folder: Path) -> str:
-    """The summary of a run folder as the text of a CSV file; what is not known is empty."""
+def shown_figures(rows: Sequence[SummaryRow]) -> list[Figure]:
+    """The figures that tables show: scores first, then the others in the order of the tasks."""
+    scores = [row.score for row in rows if row.score]
+    others = [kind for row in rows for kind in row.kinds if kind.shown]
+    return list({figure.name: figure for figure in (*scores, *others)}.values())
+
+
+def summary_csv(run: Run) -> str:
+    """The summary of a run as the text of a CSV file; what is not known is empty."""
+    rows = summary_rows(run)
+    values = [csv_values(row, _csv_figures(rows)) for row in rows]
     text = io.StringIO()
-    writer: csv.DictWriter[str] | None = None
-    for row in summary_rows(folder):
-        values = csv_values(row)
-        if writer is None:
-            writer = csv.DictWriter(text, list(values), lineterminator="\n")
-            writer.writeheader()
-        writer.writerow(values)
+    writer = csv.DictWriter(text, list(values[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(values)
     return text.getvalue()
 
 
-def csv_values(row: SummaryRow) -> dict[str, object]:
+def _csv_figures(rows: Sequence[SummaryRow]) -> list[Figure]:
+    """Shown figures, and those that were published."""
+    published = [comparison.figure for row in rows for comparison in row.published]
+    return list({figure.name: figure for figure in (*shown_figures(rows), *published)}.values())
+
+
+def csv_values(row: SummaryRow, figures: Sequence[Figure]) -> dict[str, object]:
     """A row as plain columns."""
-    cost, published = row.cost, {c.metric: c.published for c in row.published}
-    return {
-        "variant": row.variant,
-        "n": row.n,
-        "cells": row.cells,
-        "accuracy_median": row.accuracy.median if row.accuracy else None,
-        "accuracy_mean": row.accuracy.mean if row.accuracy else None,
-        "accuracy_std": row.accuracy.std if row.accuracy else None,
-        "published_accuracy": published.get("accuracy"),
-        "miou_median": row.miou.median if row.miou else None,
-        "miou_mean": row.miou.mean if row.miou else None,
-        "miou_std": row.miou.std if row.miou else None,
-        "published_miou": published.get("miou"),
-        "top5_median": row.top5.median if row.top5 else None,
-        "loss_median": row.loss.median if row.loss else None,
-        "parameters": cost.parameters if cost else None,
-        "multiply_adds": cost.multiply_adds if cost else None,
-        "activation_bytes": cost.activation_bytes if cost else None,
-        "batch_size": cost.batch_size if cost else None,
-        "gradient": cost.gradient if cost else None,
-        "images_per_second_median": row.images_per_second.median if row.images_per_second else None,
-        "seconds_median": row.seconds.median if row.seconds else None,
-    }
+    cost, published = row.cost, {c.figure.name: c.published for c in row.published}
+    values: dict[str, object] = {"variant": row.variant, "n": row.n, "cells": row.cells}
+    for figure in figures:
+        if figure not in _COST:
+            found = row.figures.get(figure.name)
+            values |= {f"{figure.name}_{part}": getattr(found, part, None) for part in ("median", "mean", "std")}
+        values[f"published_{figure.name}"] = published.get(figure.name)
+    for name in ("parameters", "multiply_adds", "activation_bytes", "batch_size", "gradient"):
+        values[name] = getattr(cost, name, None)
+    values["rows_per_second_median"] = row.rows_per_second.median if row.rows_per_second else None
+    values["seconds_median"] = row.seconds.median if row.seconds else None
+    return values
+
+
+def ranked(rows: Sequence[SummaryRow]) -> list[SummaryRow]:
+    """Rows of one score, the best first; the lowest first if neither direction is better. NaN is last."""
+    known = [row for row in rows if row.score_statistic]
+    down = bool(known and known[0].score and known[0].score.better == "higher")
+
+    def place(row: SummaryRow) -> float:
+        value = _median(row)
+        return np.inf if np.isnan(value) else -value if down else value
+
+    return sorted(known, key=place)
 
 
 def answer(rows: Sequence[SummaryRow]) -> str:
-    """One sentence that answers an experiment's question from its figures."""
-    finished = [row for row in rows if row.accuracy]
+    """One or a few sentences that answer an experiment's question from its figures."""
     cells, done = sum(row.cells for row in rows), sum(row.n for row in rows)
-    if not finished:
-        return f"No cell has finished yet (0 of {cells})."
-    if len(finished) > 4:
-        best = max(finished, key=lambda row: _median(row))
-        worst = min(finished, key=lambda row: _median(row))
-        text = f"Of {len(finished)} variants the best is {_clause(best)}, the lowest {_clause(worst)}"
-        finished = [best, worst]
-    else:
-        seeds = {row.n for row in finished}
-        text = f"Test {'mIoU' if all(row.miou for row in finished) else 'accuracy'}: " + ", ".join(
-            _clause(row, k == 0 or len(seeds) > 1) for k, row in enumerate(finished)
-        )
-    rest = "" if done == cells else f" So far {done} of {cells} cells have finished."
-    return f"{text}, {_parameters(finished)}.{rest}"
+    if not done:
+        return f"No cell has finished yet (0 of {count(cells)})."
+    by_score: dict[str, list[SummaryRow]] = {}
+    for row in rows:
+        if row.score and row.score_statistic:
+            by_score.setdefault(row.score.title, []).append(row)
+    sentences = [_sentence(title, group) for title, group in by_score.items()]
+    if not sentences:
+        sentences = [f"{count(done)} of {count(cells)} cells have finished; none has a score."]
+    elif done < cells:
+        sentences.append(f"So far {count(done)} of {count(cells)} cells have finished.")
+    return " ".join(sentences)
+
+
+def _sentence(title: str, rows: Sequence[SummaryRow]) -> str:
+    if len(rows) > _FEW:
+        first, *_, last = ranked(rows)
+        ends = ("best", "worst") if first.score and first.score.better else ("lowest", "highest")
+        text = f"Test {title} of {count(len(rows))} variants: the {ends[0]} is {_clause(first)}, the {ends[1]} "
+        return f"{text}{_clause(last)}{_parameters((first, last))}."
+    seeds = {row.n for row in rows}
+    clauses = [_clause(row, with_seeds=k == 0 or len(seeds) > 1) for k, row in enumerate(rows)]
+    return f"Test {title}: {', '.join(clauses)}{_parameters(rows)}."
 
 
 def _median(row: SummaryRow) -> float:
-    return row.score.median if row.score else float("nan")
+    return row.score_statistic.median if row.score_statistic else float("nan")
 
 
 def _clause(row: SummaryRow, with_seeds: bool = True) -> str:
-    seeds = "one seed" if row.n == 1 else f"median of {row.n} seeds"
-    beside = f" with {percent(row.accuracy.median)} of pixels right" if row.miou and row.accuracy else ""
-    return f"{row.label} {percent(_median(row))}{beside}" + (f" ({seeds})" if with_seeds else "")
+    assert row.score
+    seeds = "one seed" if row.n == 1 else f"median of {count(row.n)} seeds"
+    return f"{row.label} {write(_median(row), row.score.unit)}" + (f" ({seeds})" if with_seeds else "")
 
 
 def _parameters(rows: Sequence[SummaryRow]) -> str:
     counts = [count(row.cost.parameters) for row in rows if row.cost]
     if len(set(counts)) == 1:
-        return f"at {counts[0]} parameters" + (" each" if len(counts) > 1 else "")
-    return f"at {', '.join(counts[:-1])} and {counts[-1]} parameters"
+        return f", at {counts[0]} parameters" + (" each" if len(counts) > 1 else "")
+    return f", at {', '.join(counts[:-1])} and {counts[-1]} parameters" if counts else ""

@@ -9,10 +9,9 @@ import numpy as np
 
 from evolvent.experiments.spectrum_history import SPECTRA, Place, SpectrumHistory, read_spectra
 from evolvent.report.analyses import analysed
-from evolvent.report.axes import plain_axes, plain_number, whole_numbers
-from evolvent.report.curves import new_plot
+from evolvent.report.axes import few_ticks, new_plot, unit_axis
 from evolvent.report.markup import figure, key, legend, section, series_heading, table, text
-from evolvent.report.numbers import count, percent
+from evolvent.report.numbers import NONE, count, decimal, percent
 from evolvent.report.runs import Series
 from evolvent.report.theme import INK, series_dash, series_sentinel, themed_svg
 
@@ -72,7 +71,6 @@ def _reach(history: SpectrumHistory, kind: str) -> float:
 def _share_panel(found: Sequence[Recorded], kind: str, block: int) -> str:
     """The share of positive eigenvalues of all maps of a block, all variants together."""
     drawing, axes = new_plot(height=1.9)
-    plain_axes(axes)
     for series, history in found:
         for (of, stage), rows in getattr(history, kind).items():
             if of == block:
@@ -82,7 +80,7 @@ def _share_panel(found: Sequence[Recorded], kind: str, block: int) -> str:
     axes.axhline(0.5, color=INK, linewidth=0.8, alpha=0.6)
     axes.set_ylim(0, 1)
     _over_epochs(axes)
-    axes.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.0f} %")
+    unit_axis(axes.yaxis, "share")
     title = f"Block {block}, share of positive ones"
     return figure(themed_svg(drawing, f"spectra-{kind}-share-{block}", title), title, "card small")
 
@@ -91,7 +89,6 @@ def _band_panel(series: Series, history: SpectrumHistory, kind: str, place: Plac
     """Bands that hold parts of the eigenvalues of one map."""
     values = np.stack(getattr(history, kind)[place]).astype(np.float64)
     drawing, axes = new_plot(height=2.2)
-    plain_axes(axes)
     colour = series_sentinel(series.index)
     for low, high, opacity in _BANDS:
         edges = np.quantile(values, (low, high), axis=1)
@@ -110,7 +107,7 @@ def _band_panel(series: Series, history: SpectrumHistory, kind: str, place: Plac
 
 def _over_epochs(axes: Axes) -> None:
     axes.set_xlabel("epoch")
-    whole_numbers(axes)
+    few_ticks(axes.xaxis, whole=True)
     axes.margins(x=0.02)
 
 
@@ -122,7 +119,7 @@ def _maps(all_series: Sequence[Series]) -> str:
 def _details(series: Series, maps: list[dict[str, Any]]) -> str:
     head = ["Map", "Grid", "Eigenvalues", "Real parts", "Positive", "Symmetric part", "Positive"]
     rows = [
-        [f"<code>{text(m['name'])}</code>", "×".join(map(str, m["grid"])) if m["kind"] == "convolution" else "–",
+        [f"<code>{text(m['name'])}</code>", "×".join(map(str, m["grid"])) if m["kind"] == "convolution" else NONE,
          count(m["count"]), _range(m["real_parts"]), text(percent(m["positive_share"])), _range(m["symmetric"]),
          text(percent(m["positive_share_symmetric"]))]
         for m in maps
@@ -134,4 +131,4 @@ def _details(series: Series, maps: list[dict[str, Any]]) -> str:
 
 def _range(levels: Sequence[float | None]) -> str:
     low, _, middle, _, high = (float("nan") if value is None else value for value in levels)
-    return text(" … ".join(plain_number(float(f"{value:.3g}")) for value in (low, middle, high)))
+    return text(" … ".join(decimal(value, 3) for value in (low, middle, high)))

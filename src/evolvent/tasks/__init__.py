@@ -3,6 +3,7 @@
 from evolvent.tasks.classification import Classification
 from evolvent.tasks.findings import Figure, Findings
 from evolvent.tasks.optimizers import OptimizerConfig, make_optimizer, needs_closure
+from evolvent.tasks.points import Points
 from evolvent.tasks.schedules import ScheduleConfig, learning_rate_factor
 from evolvent.tasks.segmentation import Segmentation
 from evolvent.tasks.task import (
@@ -31,6 +32,7 @@ __all__ = [
     "Findings",
     "OptimizerConfig",
     "Plan",
+    "Points",
     "ScheduleConfig",
     "Segmentation",
     "Setup",

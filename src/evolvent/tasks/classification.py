@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import Annotated
 
 import torch
 from pydantic import Field
@@ -21,7 +21,7 @@ _MISTAKES_SHOWN = 36
 class ClassificationSettings(ImageTaskSettings):
     """One class for each image."""
 
-    name: Literal["classification"] = "classification"
+    name: str = "classification"
     test_noise: list[Annotated[float, Field(ge=0, le=1)]] = Field(
         default=[],
         description="also test the kept model on noisy images: standard deviations as shares of the pixel range 255",
@@ -83,7 +83,7 @@ class Classification(ImageTask):
             curves = self._under_noise(test)
         confusion = confusion_counts(torch.cat(predicted), images.labels.cpu(), len(self.classes))
         return Findings(
-            figures=dict(self.figures_of(total)),
+            figures=self.figures_of(total),
             tables=[self._per_class(confusion)],
             curves=curves,
             matrices=[Matrix("Confusion", self.classes, confusion.numpy())],

@@ -75,7 +75,7 @@ class Curve:
     title: str
     x_label: str
     y_label: str
-    series: dict[str, tuple[Sequence[float], Sequence[float]]]
+    series: Mapping[str, tuple[Sequence[float], Sequence[float]]]
     log_x: bool = False
     log_y: bool = False
     x_unit: Unit = "number"
@@ -177,7 +177,7 @@ class Findings:
         arrays: further arrays by name, kept with the run for whoever wants them.
     """
 
-    figures: dict[str, float | None] = field(default_factory=dict)
+    figures: Mapping[str, float | None] = field(default_factory=dict)
     answer: str = ""
     tables: list[Table] = field(default_factory=list)
     curves: list[Curve] = field(default_factory=list)

@@ -141,14 +141,19 @@ class ImageTask(Task):
     def counts(self, labels: Tensor) -> Tensor:
         """How many labels of a batch count."""
 
+    def mean_counts(self, labels: Tensor) -> Tensor:
+        """How many labels of a batch count in each process, on average; here in all of them equally many."""
+        return self.counts(labels)
+
     def objective(self, batch: ImageBatch, turn: str) -> tuple[Tensor, Sums]:
         exposure = self.setup.data.augment.exposure
         lit = random_exposure(batch.images, exposure, batch.rows, self.setup.seed, batch.epoch)
         images, labels = self.augment(self.preprocess(lit), batch)
         logits = self.model(images)
         loss = self.loss(logits, labels)
-        count = self.counts(labels)
-        sums = {"loss": loss.detach() * count, "hits": (logits.detach().argmax(1) == labels).sum(), "count": count}
+        stands_for = self.mean_counts(labels)
+        hits = (logits.detach().argmax(1) == labels).sum()
+        sums = {"loss": loss.detach() * stands_for, "hits": hits, "count": self.counts(labels)}
         if self.setup.settings.smoothness:
             loss = loss + self.setup.settings.smoothness * weight_roughness(self.model)
         return loss, sums

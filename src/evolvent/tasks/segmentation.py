@@ -33,7 +33,7 @@ _IMAGES_SHOWN = 6
 class SegmentationSettings(ImageTaskSettings):
     """One class for each pixel."""
 
-    name: Literal["segmentation"] = "segmentation"
+    name: str = "segmentation"
     class_weights: ClassWeights | None = Field(
         default=None, description="how rare classes count for more in the loss"
     )
@@ -103,6 +103,9 @@ class Segmentation(ImageTask):
     def counts(self, labels: Tensor) -> Tensor:
         return (labels != self.ignore).sum()
 
+    def mean_counts(self, labels: Tensor) -> Tensor:
+        return mean_over_processes(self.counts(labels).float())
+
     def sums(self, logits: Tensor, labels: Tensor) -> Sums:
         known = labels != self.ignore
         return {
@@ -138,7 +141,7 @@ class Segmentation(ImageTask):
             self.classes,
         )
         return Findings(
-            figures=dict(self.figures_of(total)),
+            figures=self.figures_of(total),
             tables=[self._per_class(PixelFigures.of(confusion))],
             matrices=[Matrix("Confusion", self.classes, confusion.numpy(), counted="pixels")],
             label_maps=[maps],

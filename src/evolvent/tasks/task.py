@@ -27,7 +27,7 @@ Sums: TypeAlias = dict[str, Tensor]
 
 
 class TaskSettings(Config):
-    """A recipe's ``task`` section; each task adds its own keys and restricts the name."""
+    """A recipe's ``task`` section; each task adds its own keys and gives its name as the default."""
 
     name: str = "classification"
 
@@ -146,7 +146,7 @@ class Task(nn.Module, ABC):
 
     def conclude(self, test: Batches) -> Findings:
         """Look at the trained network; by default just the figures on the test rows. Called in one process."""
-        return Findings(figures=dict(self.test_figures(test)))
+        return Findings(figures=self.test_figures(test))
 
     def save_kept(self, folder: Path) -> None:
         """Save what is kept of the training; by default the network."""
@@ -186,7 +186,7 @@ class Setup:
     seed: int = 0
 
 
-TASKS: Registry[type[Task]] = Registry("task", "`evolvent recipes` shows recipes for each of them.")
+TASKS: Registry[type[Task]] = Registry("task")
 
 T = TypeVar("T", bound=type[Task])
 

@@ -9,14 +9,19 @@ claimed, if it does not.
 >>> check_integrator(Verlet())
 """
 
+from typing import TYPE_CHECKING
+
+from evolvent._core.lazy import attach
 from evolvent.testing.compilation import check_compiles, check_exports
 from evolvent.testing.gradients import check_gradient
-from evolvent.testing.integrators import all_integrators, check_integrator
+from evolvent.testing.integrators import all_integrators, check_integrator, observed_order
 from evolvent.testing.networks import check_network
 from evolvent.testing.operators import check_operator
-from evolvent.testing.order import observed_order
 from evolvent.testing.problems import Problem, problem_for
 from evolvent.testing.stability import check_stability
+
+if TYPE_CHECKING:
+    from evolvent.testing.tasks import check_task
 
 __all__ = [
     "Problem",
@@ -28,6 +33,10 @@ __all__ = [
     "check_network",
     "check_operator",
     "check_stability",
+    "check_task",
     "observed_order",
     "problem_for",
 ]
+
+# loads the engine and the report, which the other checks do not need
+__getattr__, _ = attach(__name__, modules=[], names={"evolvent.testing.tasks": ["check_task"]})

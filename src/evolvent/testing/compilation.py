@@ -7,8 +7,7 @@ import copy
 import torch
 from torch import Tensor, nn
 
-from evolvent.testing._claim import claim, finite_gradient
-from evolvent.testing._distance import distance
+from evolvent.testing._claims import claim, distance, finite_gradient
 
 _TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-4}
 

@@ -11,8 +11,7 @@ from torch import Tensor
 from evolvent._core.state import State, parts
 from evolvent.evolution import Evolution
 from evolvent.gradients import Backprop, GradientStrategy
-from evolvent.testing._claim import claim, finite_gradient
-from evolvent.testing._distance import distance
+from evolvent.testing._claims import claim, distance, finite_gradient
 
 _EXACT = 1e-10
 

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from evolvent._core.errors import ShapeError
 from evolvent.evolution import evolutions
 from evolvent.networks import ImageNetwork, create_model
-from evolvent.testing._claim import claim, finite_gradient
+from evolvent.testing._claims import claim, finite_gradient
 from evolvent.testing.compilation import check_exports
 from evolvent.testing.persistence import check_buffers_are_true, check_copies, check_saved, check_state_dict
 

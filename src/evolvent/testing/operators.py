@@ -9,8 +9,7 @@ import torch
 from torch import Tensor
 
 from evolvent.operators import LinearOperator
-from evolvent.testing._claim import claim, finite_gradient
-from evolvent.testing._distance import distance, norm
+from evolvent.testing._claims import claim, distance, finite_gradient, norm
 
 _ROUNDING = 1e-10
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from evolvent.networks import ModelSpec, load, save
-from evolvent.testing._claim import claim
+from evolvent.testing._claims import claim
 
 
 def check_state_dict(model: nn.Module, x: Tensor) -> None:

@@ -11,8 +11,7 @@ from evolvent._core.errors import ConfigError
 from evolvent._core.state import State
 from evolvent.dynamics import Dynamics, PartitionedDynamics, SecondOrderDynamics
 from evolvent.integrators import Integrator
-from evolvent.testing._claim import claim
-from evolvent.testing._distance import norm
+from evolvent.testing._claims import claim, norm
 
 _STEPS = 2000
 _GROWN = 1e3

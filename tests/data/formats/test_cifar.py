@@ -46,7 +46,7 @@ def test_a_pickle_of_today_is_read_too(tmp_path):
 def test_foreign_names_are_refused_unrun(tmp_path, rng, craft):
     _write_cifar10(tmp_path, rng, craft)
     (tmp_path / "data_batch_3").write_bytes(craft.malicious_pickle())
-    with pytest.raises(DataError, match=r"data_batch_3 asks for (posix|nt)\.system") as error:
+    with pytest.raises(DataError, match=r"data_batch_3 refers to (posix|nt)\.system") as error:
         load("cifar10", tmp_path)
     craft.one_line(error)
 

@@ -48,7 +48,7 @@ def test_other_archives_are_passed_by(tmp_path, rng):
     [
         ({"x_train": np.zeros((20, 32, 32, 3))}, "must be uint8"),
         ({"x_train": np.zeros((20, 16, 16, 3), np.uint8)}, r"found \(3, 16, 16\)"),
-        ({"x_train": np.zeros((0, 32, 32, 3), np.uint8), "y_train": np.zeros(0, np.uint8)}, "there are none"),
+        ({"x_train": np.zeros((0, 32, 32, 3), np.uint8), "y_train": np.zeros(0, np.uint8)}, "there are no images"),
         ({"y_train": np.zeros(20)}, "one integer per image"),
         ({"y_train": np.zeros((20, 10), np.uint8)}, "one integer per image"),
         ({"y_train": np.full(20, -1)}, "found -1"),

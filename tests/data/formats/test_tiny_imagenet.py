@@ -79,7 +79,7 @@ def _fewer_classes(root):
         (_cut_image, r"val_5\.JPEG"),
         (_no_image, r"val_5\.JPEG"),
         (_fewer_classes, "200 classes are expected, found 199"),
-        (lambda root: (root / "words.txt").unlink(), r"has no words\.txt"),
+        (lambda root: (root / "words.txt").unlink(), r"lacks words\.txt"),
     ],
 )
 def test_a_damaged_folder_is_refused(folder, craft, damage, complaint):

@@ -1,1 +1,1 @@
-"""Readers, one file per format: paths in, arrays out, a DataError for anything that is not what it should be."""
+"""Readers of file formats: paths in, arrays out, a DataError for anything else than the format."""

@@ -1,11 +1,13 @@
-"""What a reader returns, and how it reports a file that is not what it should be."""
+"""What a reader returns, and how it reports a file that it cannot read."""
 
 from __future__ import annotations
 
+import gzip
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO, cast
 
 import numpy as np
 
@@ -16,8 +18,10 @@ from evolvent._core.errors import DataError
 class Arrays:
     """Training and test arrays as read: images uint8 (N, C, H, W), labels integer (N,) or, per pixel, (N, H, W).
 
-    ``classes`` are the names the files give, if any; ``remark`` is what a reader should know of the files' making;
-    ``x_val`` and ``y_val`` are the validation arrays of a set that has some.
+    Attributes:
+        classes: the class names that the files give, if any.
+        remark: what a user should know about how the files were made.
+        x_val, y_val: the validation arrays of a set that has them.
     """
 
     x_train: np.ndarray
@@ -31,18 +35,25 @@ class Arrays:
 
 
 @contextmanager
-def reading(path: Path) -> Iterator[None]:
-    """Turn whatever a foreign parser throws at a damaged file into one line that names the file.
+def parsing(path: Path) -> Iterator[None]:
+    """Turn any exception of a third-party parser into one line that names the file.
 
-    The block should hold the foreign call alone. Parsers fail in every way on damaged input, so every exception counts.
+    The block should contain that call alone. Parsers fail in many ways on damaged input, so every exception counts.
     """
     try:
         yield
     except DataError:
         raise
     except Exception as error:
-        reason = " ".join(str(error).split()) or "no more is known"
+        reason = " ".join(str(error).split())[:150] or "no reason given"
         raise DataError(f"{path}{_size(path)} is damaged or unreadable: {type(error).__name__}: {reason}.") from error
+
+
+def open_maybe_gzip(path: Path) -> BinaryIO:
+    """Open for reading; the first bytes, not the name, tell whether the file is gzipped."""
+    with open(path, "rb") as file:
+        zipped = file.read(2) == b"\x1f\x8b"
+    return cast(BinaryIO, gzip.open(path, "rb")) if zipped or path.suffix == ".gz" else open(path, "rb")
 
 
 def _size(path: Path) -> str:

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from evolvent._core.errors import DataError
-from evolvent.data.formats.arrays import Arrays, reading
+from evolvent.data.formats.arrays import Arrays, parsing
 
-_RECONSTRUCT = np.empty(0).__reduce__()[0]  # numpy's own, wherever this version keeps it
+_RECONSTRUCT = np.empty(0).__reduce__()[0]  # numpy's own, wherever this version defines it
 _ADMITTED = {
     ("numpy.core.multiarray", "_reconstruct"): _RECONSTRUCT,
     ("numpy._core.multiarray", "_reconstruct"): _RECONSTRUCT,
@@ -27,7 +27,7 @@ _ADMITTED = {
 
 
 class _ArrayUnpickler(pickle.Unpickler):
-    """Admits the two types and the one function that rebuild an array; dict, list, bytes, str and int need none."""
+    """Admits what rebuilds an array, two types and a function; dict, list, bytes, str and int need nothing."""
 
     def __init__(self, content: bytes, path: Path) -> None:
         super().__init__(io.BytesIO(content), encoding="bytes")
@@ -37,8 +37,11 @@ class _ArrayUnpickler(pickle.Unpickler):
         try:
             return _ADMITTED[module_name, global_name]
         except KeyError:
-            raise DataError(f"{self._path} asks for {module_name}.{global_name}, which no CIFAR file needs; "
-                            f"it was not run, and the file should not be trusted.") from None
+            name = f"{module_name}.{global_name}"[:80]
+            raise DataError(
+                f"{self._path} refers to {name}, which no CIFAR file needs; "
+                f"it was not executed. Do not trust this file."
+            ) from None
 
 
 def read_cifar10(files: Sequence[Path]) -> Arrays:
@@ -55,10 +58,10 @@ def read_cifar100(files: Sequence[Path]) -> Arrays:
 
 def unpickle(path: Path) -> dict[bytes, Any]:
     """The dictionary in a CIFAR file, keys as bytes."""
-    with reading(path):
+    with parsing(path):
         content = _ArrayUnpickler(path.read_bytes(), path).load()
     if not isinstance(content, dict):
-        raise DataError(f"{path} holds a {type(content).__name__}, a dictionary is expected.")
+        raise DataError(f"{path} contains a {type(content).__name__}, a dictionary is expected.")
     return {key.encode() if isinstance(key, str) else key: value for key, value in content.items()}
 
 

@@ -1,9 +1,9 @@
-"""Numpy archives, recognised by the fields they hold and read without pickle.
+"""NumPy archives, recognised by their fields and read without pickle.
 
 Images: ``x_train``, ``y_train``, ``x_test``, ``y_test``; x uint8 (N, H, W, C), (N, H, W) or (N, C, H, W), y integer
 (N,) or (N, 1); optionally ``classes``. A field ``angle`` marks a set that was built by rotation.
 Masks: the same with y integer (N, H, W); optionally ``x_val`` and ``y_val``.
-JPEGs: ``train_jpeg`` uint8, the files one after another, ``train_offset`` where each begins and the last ends,
+JPEGs: ``train_jpeg`` uint8, the files concatenated, ``train_offset`` where each begins and the last ends,
 ``y_train``; the same with ``val`` for ``test``; optionally ``words``, the class names.
 """
 
@@ -17,23 +17,31 @@ from typing import Any
 import numpy as np
 
 from evolvent._core.errors import DataError
-from evolvent.data.formats import jpeg
-from evolvent.data.formats.arrays import Arrays, reading
+from evolvent.data.formats.arrays import Arrays, parsing
+from evolvent.data.formats.image_files import decode_jpegs, open_jpeg
+from evolvent.data.layout import Layout
 
 _IMAGE_FIELDS = frozenset({"x_train", "y_train", "x_test", "y_test"})
 _JPEG_FIELDS = frozenset({"train_jpeg", "train_offset", "y_train", "val_jpeg", "val_offset", "y_val"})
 
 
+def npz_layout(*names: str) -> Layout:
+    """An archive of images and labels under one of these names."""
+    return Layout("npz archive", (names,), read_images, accepts=holds_images)
+
+
 def holds_images(path: Path) -> bool:
-    """Whether the archive has the fields of an image set; a broken one counts, so that reading it tells why."""
+    """Whether the archive has the fields of an image set; a damaged one counts, so that reading it says why."""
     return _fields(path) >= _IMAGE_FIELDS if zipfile.is_zipfile(path) else True
 
 
 def holds_jpegs(path: Path) -> bool:
+    """Whether the archive has the fields of a set of JPEGs; see :func:`holds_images`."""
     return _fields(path) >= _JPEG_FIELDS if zipfile.is_zipfile(path) else True
 
 
 def read_images(files: Sequence[Path]) -> Arrays:
+    """One archive of images and labels."""
     (path,) = files
     fields = _load(path, _IMAGE_FIELDS | {"classes"})
     remark = "rebuilt from MNIST by random rotation, not the original draw" if "angle" in _fields(path) else ""
@@ -42,6 +50,7 @@ def read_images(files: Sequence[Path]) -> Arrays:
 
 
 def read_masks(files: Sequence[Path]) -> Arrays:
+    """One archive of images and masks."""
     (path,) = files
     fields = _load(path, _IMAGE_FIELDS | {"x_val", "y_val"})
     parts = [part for part in ("train", "val", "test") if {f"x_{part}", f"y_{part}"} <= fields.keys()]
@@ -51,6 +60,7 @@ def read_masks(files: Sequence[Path]) -> Arrays:
 
 
 def read_jpegs(files: Sequence[Path]) -> Arrays:
+    """One archive of JPEGs and labels."""
     (path,) = files
     fields = _load(path, _JPEG_FIELDS | {"words"})
     train, test = (_decode(path, fields[f"{p}_jpeg"], fields[f"{p}_offset"]) for p in ("train", "val"))
@@ -59,12 +69,12 @@ def read_jpegs(files: Sequence[Path]) -> Arrays:
 
 
 def _fields(path: Path) -> set[str]:
-    with reading(path), zipfile.ZipFile(path) as archive:
+    with parsing(path), zipfile.ZipFile(path) as archive:
         return {name.removesuffix(".npy") for name in archive.namelist()}
 
 
 def _load(path: Path, wanted: frozenset[str]) -> dict[str, np.ndarray]:
-    with reading(path), open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
+    with parsing(path), open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
         return {field: archive[field] for field in archive.files if field in wanted}
 
 
@@ -97,7 +107,7 @@ def _channels_first(images: np.ndarray) -> np.ndarray:
 def _labels(path: Path, fields: dict[str, np.ndarray], field: str) -> np.ndarray:
     labels = fields[field]
     if labels.dtype.kind not in "iu" or labels.size != len(labels):
-        raise DataError(f"{path}: {field!r} must hold one integer per image, found {labels.dtype} {labels.shape}.")
+        raise DataError(f"{path}: {field!r} must contain one integer per image, found {labels.dtype} {labels.shape}.")
     return labels.reshape(-1).astype(np.int64)
 
 
@@ -115,10 +125,10 @@ def _decode(path: Path, content: np.ndarray, offset: np.ndarray) -> np.ndarray:
         raise DataError(
             f"{path}: the JPEG offsets must rise from 0 to {content.size:,}, found {offset[0]:,} ... {offset[-1]:,}."
         )
-    side = jpeg.opened(path, content[: offset[1]].tobytes()).width
+    side = open_jpeg(path, content[: offset[1]].tobytes()).width
     if side > 256:
         raise DataError(f"{path}: image 0 is {side} wide, at most 256 is expected.")
-    return jpeg.decode(_images(path, content, offset), len(offset) - 1, side)
+    return decode_jpegs(_images(path, content, offset), len(offset) - 1, side)
 
 
 def _images(path: Path, content: np.ndarray, offset: np.ndarray) -> Iterator[tuple[Path, str, bytes]]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from evolvent._core.config import Config
 from evolvent._core.errors import UnknownNameError
-from evolvent.experiments.studies.result import StudyResult, Tell
+from evolvent.tasks.findings import Findings, Tell
 
 _STUDIES = (
     "discretise-optimise",
@@ -19,7 +19,6 @@ _STUDIES = (
     "pide-decay",
     "pide-stages",
     "pide-table4",
-    "spirals",
 )
 
 
@@ -28,7 +27,7 @@ class Study:
     """A computation and the settings it takes."""
 
     settings: type[Config]
-    run: Callable[[Any, int, Tell], StudyResult]
+    run: Callable[[Any, int, Tell], Findings]
 
 
 def study_names() -> list[str]:
@@ -39,7 +38,7 @@ def study_names() -> list[str]:
 def find_study(name: str) -> Study:
     """The study of that name.
 
-    >>> find_study("spirals").settings().classes
+    >>> find_study("multilevel").settings().coarsest
     2
     """
     if name not in _STUDIES:

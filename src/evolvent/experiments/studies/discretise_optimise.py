@@ -10,17 +10,17 @@ from typing import Any
 import torch
 from pydantic import Field
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from evolvent._core.config import Config
 from evolvent._core.randomness import derive_seed
 from evolvent._core.state import State, parts
+from evolvent.data import PointCloud
 from evolvent.dynamics import Antisymmetric, Dynamics, Parabolic, Residual
 from evolvent.evolution import Evolution
-from evolvent.experiments.studies import spirals
-from evolvent.experiments.studies.result import Curve, StudyResult, Table, Tell
+from evolvent.experiments.studies.fitting import accuracy, answers_of, fit
 from evolvent.gradients import Backprop, ContinuousAdjoint, GradientStrategy
 from evolvent.integrators import RK4, Euler, Heun, Integrator
+from evolvent.tasks.findings import Curve, Findings, Table, Tell
 
 STRATEGIES: dict[str, type[GradientStrategy]] = {
     "discretise, then optimise": Backprop,
@@ -43,7 +43,7 @@ class Settings(Config):
     steps_per_time: int = Field(default=32, ge=1, description="of the fourth-order method that is reversed")
 
 
-def run(settings: Settings, seed: int, tell: Tell) -> StudyResult:
+def run(settings: Settings, seed: int, tell: Tell) -> Findings:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(derive_seed(seed, 0))
         tell(0.0, "gradient error over steps")
@@ -52,7 +52,7 @@ def run(settings: Settings, seed: int, tell: Tell) -> StudyResult:
         lost = _errors_over_time(settings)
         trained = _train_all(settings, seed, lambda share: tell(0.2 + 0.8 * share, "a learning task"))
     worst = max(lost, key=lambda name: _worst(lost[name]["gradient"]))
-    return StudyResult(
+    return Findings(
         answer=_answer(errors, settings, worst, lost[worst], trained),
         tables=[_order_table(errors, settings), _training_table(trained), _loss_table(lost)],
         curves=[
@@ -80,7 +80,7 @@ def _errors_over_steps(settings: Settings) -> dict[str, list[float]]:
 
 
 def _tanh(width: int) -> Dynamics:
-    return Residual(width, convolutions=1, operator="dense", norm=None, bias=True, nonlinearity="tanh")
+    return Residual(width, convolutions=1, operator="dense", norm=None, bias=True, activation="tanh")
 
 
 def gradient_error(f: Dynamics, method: Integrator[Any], u0: Tensor, steps: int, end_time: float) -> float:
@@ -131,7 +131,7 @@ def _reconstruction_error(f: Dynamics, u0: Tensor, steps: int, end_time: float) 
 
 def _train_all(settings: Settings, seed: int, tell: Callable[[float], None]) -> dict[str, dict[str, list[float]]]:
     """The same network on two spirals by both gradients, with few steps and with more."""
-    sets = [spirals.make_spirals(spirals.Settings(turns=1.0), derive_seed(seed, 1 + k)) for k in range(2)]
+    sets = [PointCloud(turns=1.0).draw(derive_seed(seed, 1 + k)) for k in range(2)]
     runs = [(n, name) for n in settings.training_steps for name in STRATEGIES]
     found = {}
     for k, (n, name) in enumerate(runs):
@@ -151,20 +151,14 @@ def _classifier(settings: Settings, steps: int, strategy: GradientStrategy) -> n
 def _train(
     model: nn.Sequential, settings: Settings, sets: list[tuple[Tensor, Tensor]], tell: Callable[[float], None]
 ) -> dict[str, list[float]]:
-    (x, y), test = sets
+    train, (x, y) = sets
     optimizer = torch.optim.Adam(model.parameters(), lr=settings.learning_rate)
-    history: dict[str, list[float]] = {"cost": [], "loss": []}
     with _counting(model) as work:
-        for epoch in range(settings.epochs):
-            optimizer.zero_grad()
-            loss = F.cross_entropy(model(x), y)
-            loss.backward()
-            optimizer.step()
-            history["loss"].append(loss.item())
-            history["cost"].append(work[0])
-            if epoch % 20 == 0:
-                tell(epoch / settings.epochs)
-    return history | {"accuracy": [spirals.accuracy(model, *test)]}
+        history = fit(
+            model, optimizer, lambda step: train, range(settings.epochs), tell=tell,
+            measure=lambda step, loss: {"cost": work[0], "loss": loss},
+        )  # fmt: skip
+    return history | {"accuracy": [accuracy(answers_of(model, x), y)]}
 
 
 @contextmanager

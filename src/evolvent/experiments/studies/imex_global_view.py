@@ -15,9 +15,10 @@ from evolvent._core.randomness import derive_seed
 from evolvent.analysis import FieldOfView, measure_field_of_view
 from evolvent.dynamics import ReactionDiffusion
 from evolvent.evolution import Evolution
-from evolvent.experiments.studies.result import Curve, StudyResult, Table, Tell
+from evolvent.experiments.studies.fitting import History, accuracy, answers_of, fit
 from evolvent.integrators import Euler, ImexEuler, Integrator
 from evolvent.networks import ImageNetwork
+from evolvent.tasks.findings import Curve, Findings, Table, Tell
 
 METHODS: dict[str, type[Integrator[Any]]] = {"implicit-explicit": ImexEuler, "explicit": Euler}
 KNOB = 3  # pixels along each side of a rod's knob
@@ -57,7 +58,7 @@ class Rods(NamedTuple):
     far: Tensor  # (N, size, size)
 
 
-def run(settings: Settings, seed: int, tell: Tell) -> StudyResult:
+def run(settings: Settings, seed: int, tell: Tell) -> Findings:
     train, test = (make_rods(settings, n, derive_seed(seed, k)) for k, n in enumerate((settings.images, 300)))
     far, loss, views, rows = {}, {}, {}, []
     for k, (name, method) in enumerate(METHODS.items()):
@@ -70,7 +71,7 @@ def run(settings: Settings, seed: int, tell: Tell) -> StudyResult:
                      f"{layer.support} of {layer.map.numel()}", layer.radius, whole.radius])  # fmt: skip
     columns = ["steps", "parameters", "accuracy: all rod pixels", "accuracy: far pixels", "pixels one layer sees",
                "radius of one layer", "radius of the network"]  # fmt: skip
-    return StudyResult(
+    return Findings(
         answer=_answer(rows, settings),
         tables=[Table("After training; radii in pixels", columns, rows)],
         curves=[
@@ -116,31 +117,28 @@ def _network(settings: Settings, method: Integrator[Any], seed: int) -> ImageNet
 
 def _train(
     model: ImageNetwork, settings: Settings, train: Rods, test: Rods, seed: int, tell: Callable[[float], None]
-) -> dict[str, list[float]]:
+) -> History:
     optimizer = torch.optim.Adam(model.parameters(), lr=settings.learning_rate)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, settings.iterations)
     generator = torch.Generator().manual_seed(derive_seed(seed, 3))
     weights = torch.tensor([0.05, 1.0, 1.0, 1.0])  # most pixels are background
-    history: dict[str, list[float]] = {"step": [], "loss": [], "far": []}
-    for step in range(1, settings.iterations + 1):
+
+    def drawn(step: int) -> tuple[Tensor, Tensor]:
         batch = torch.randint(len(train.images), (settings.batch,), generator=generator)
-        loss = F.cross_entropy(model.train()(train.images[batch]), train.classes[batch], weight=weights)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        schedule.step()
-        if step % max(1, settings.iterations // 10) == 0:
-            tell(step / settings.iterations)
-            for key, value in (("step", step), ("loss", loss.item()), ("far", _accuracies(model, test)[1])):
-                history[key].append(value)
-    return history
+        return train.images[batch], train.classes[batch]
+
+    return fit(
+        model, optimizer, drawn, range(settings.iterations), schedule=schedule, tell=tell,
+        loss=lambda answers, classes: F.cross_entropy(answers, classes, weight=weights),
+        measure=lambda step, loss: {"step": step, "loss": loss, "far": _accuracies(model, test)[1]},
+        every=max(1, settings.iterations // 10),
+    )  # fmt: skip
 
 
-@torch.no_grad()
 def _accuracies(model: ImageNetwork, test: Rods) -> tuple[float, float]:
     """Share of right answers on all pixels of rods, and on those far from both ends."""
-    right = model.eval()(test.images).argmax(dim=1) == test.classes
-    return right[test.classes > 0].double().mean().item(), right[test.far].double().mean().item()
+    answers = answers_of(model, test.images)
+    return accuracy(answers, test.classes, test.classes > 0), accuracy(answers, test.classes, test.far)
 
 
 def _views(model: ImageNetwork, test: Rods) -> tuple[FieldOfView, FieldOfView]:

@@ -15,10 +15,10 @@ from evolvent._core.config import Config
 from evolvent._core.randomness import derive_seed
 from evolvent.dynamics import Hamiltonian
 from evolvent.evolution import Evolution
-from evolvent.experiments.studies.result import Curve, StudyResult, Table, Tell
 from evolvent.experiments.studies.scaling_model import StepCosts, modelled_speedup
 from evolvent.gradients import Backprop, GradientStrategy, LayerParallel
 from evolvent.integrators import Verlet
+from evolvent.tasks.findings import Curve, Findings, Table, Tell
 
 
 class Settings(Config):
@@ -39,7 +39,7 @@ class Settings(Config):
     rounds: int = Field(default=60, ge=3, description="timings of a step, of which the median is taken")
 
 
-def run(settings: Settings, seed: int, tell: Tell) -> StudyResult:
+def run(settings: Settings, seed: int, tell: Tell) -> Findings:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(derive_seed(seed, 0))
         evolution, u0 = _evolution(settings), torch.randn(settings.batch, settings.width).double()
@@ -62,7 +62,7 @@ def run(settings: Settings, seed: int, tell: Tell) -> StudyResult:
     tell(0.9, "timing a step")
     costs = _costs(evolution, u0, settings)
     speedups = _speedups(settings, cycles, costs)
-    return StudyResult(
+    return Findings(
         answer=_answer(rows, speedups, settings, evolution.steps),
         tables=[_exactness(rows, settings), _cost_table(costs), _model_table(speedups, settings)],
         curves=[

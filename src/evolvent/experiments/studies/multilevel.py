@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from pydantic import Field
-from torch import Tensor, nn
+from torch import nn
 from torch.nn import functional as F
 
-from evolvent import data
 from evolvent._core.config import Config
-from evolvent._core.randomness import derive_seed, permutation
-from evolvent.experiments.studies.result import Curve, StudyResult, Table, Tell
+from evolvent._core.randomness import derive_seed
+from evolvent.data import Batches, TensorSource, load
+from evolvent.experiments.studies.fitting import History, accuracy, answers_of, fit
 from evolvent.networks import create_model, refine
-
-History = dict[str, list[float]]
+from evolvent.tasks.findings import Curve, Findings, Table, Tell
+from evolvent.tasks.multilevel import carry_state
 
 
 class Settings(Config):
@@ -34,10 +34,8 @@ class Settings(Config):
     interpolation: Literal["constant", "linear"] = "constant"
 
 
-def run(settings: Settings, seed: int, tell: Tell) -> StudyResult:
-    digits = data.load("digits")
-    train = digits.train.images[: settings.images].float() / 255, digits.train.labels[: settings.images]
-    test = digits.test.images.float() / 255, digits.test.labels
+def run(settings: Settings, seed: int, tell: Tell) -> Findings:
+    train, test = scaled_digits(settings.images)
     plans = _plans(settings)
     found: dict[str, list[History]] = {name: [] for name in plans}
     total = settings.repeats * len(plans)
@@ -47,7 +45,7 @@ def run(settings: Settings, seed: int, tell: Tell) -> StudyResult:
                          lambda share, k=k, name=name: tell((k + share) / total, name))  # fmt: skip
         found[name].append(history)
     median = {name: _median(histories) for name, histories in found.items()}
-    return StudyResult(
+    return Findings(
         answer=_answer(median),
         tables=[_table(median, plans)],
         curves=[
@@ -57,6 +55,15 @@ def run(settings: Settings, seed: int, tell: Tell) -> StudyResult:
                   {name: (h["work"], h["accuracy"]) for name, h in median.items()}),
         ],
     )  # fmt: skip
+
+
+def scaled_digits(count: int) -> tuple[TensorSource, TensorSource]:
+    """The first training images of scikit-learn's digits and all test images, in [0, 1]."""
+    digits = load("digits")
+    return (
+        TensorSource(digits.train.images[:count].float() / 255, digits.train.labels[:count]),
+        TensorSource(digits.test.images.float() / 255, digits.test.labels),
+    )
 
 
 def _plans(settings: Settings) -> dict[str, list[tuple[int, int]]]:
@@ -71,31 +78,33 @@ def _plans(settings: Settings) -> dict[str, list[tuple[int, int]]]:
 def _train(
     settings: Settings,
     plan: list[tuple[int, int]],
-    train: tuple[Tensor, Tensor],
-    test: tuple[Tensor, Tensor],
+    train: TensorSource,
+    test: TensorSource,
     seed: int,
     tell: Callable[[float], None],
 ) -> History:
     """Adam over all levels; loss and accuracy after each epoch, over the work done so far."""
-    from evolvent.tasks.multilevel import carry_state  # loads lightning
-
     finest, done = settings.coarsest * 2 ** (len(settings.epochs) - 1), 0
+    total = sum(epochs for _, epochs in plan)
+    batches = Batches(train, settings.batch, seed)
+    batches.check_training()
     model = _network(settings, plan[0][0], seed)
     optimizer = torch.optim.Adam(model.parameters(), lr=settings.learning_rate)
-    history: History = {"work": [0.0], "loss": [_loss(model, train)], "accuracy": [accuracy(model, test)]}
+    history: History = {name: [value] for name, value in _figures(model, train, test).items()} | {"work": [0.0]}
     for level, (steps, epochs) in enumerate(plan):
         if level:
             finer = refine(model, settings.interpolation)
             renewed = torch.optim.Adam(finer.parameters(), lr=settings.learning_rate)
             carry_state(model, optimizer, finer, renewed, settings.interpolation)
             model, optimizer = finer, renewed
-        for _ in range(epochs):
-            train_epoch(model, optimizer, train, permutation(len(train[0]), seed, done).split(settings.batch))
-            done += 1
-            history["work"].append(history["work"][-1] + steps / finest)
-            history["loss"].append(_loss(model, train))
-            history["accuracy"].append(accuracy(model, test))
-            tell(done / sum(epochs for _, epochs in plan))
+        found = fit(
+            model, optimizer, batches.at, range(done * len(batches), (done + epochs) * len(batches)),
+            every=len(batches), measure=lambda *_, model=model: _figures(model, train, test),
+            tell=lambda share, done=done, epochs=epochs: tell((done + share * epochs) / total),
+        )  # fmt: skip
+        found["work"] = [history["work"][-1] + (k + 1) * steps / finest for k in range(epochs)]
+        history = {name: values + found[name] for name, values in history.items()}
+        done += epochs
     return history
 
 
@@ -106,22 +115,10 @@ def _network(settings: Settings, steps: int, seed: int) -> nn.Module:
                             step_size=settings.end_time / steps)  # fmt: skip
 
 
-def train_epoch(model: nn.Module, optimizer: torch.optim.Optimizer, train: tuple[Tensor, Tensor], batches: Any) -> None:
-    for batch in batches:
-        loss = F.cross_entropy(model(train[0][batch]), train[1][batch])
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-
-
-@torch.no_grad()
-def _loss(model: nn.Module, part: tuple[Tensor, Tensor]) -> float:
-    return F.cross_entropy(model(part[0]), part[1]).item()
-
-
-@torch.no_grad()
-def accuracy(model: nn.Module, part: tuple[Tensor, Tensor]) -> float:
-    return (model(part[0]).argmax(dim=1) == part[1]).double().mean().item()
+def _figures(model: nn.Module, train: TensorSource, test: TensorSource) -> dict[str, float]:
+    (images, labels), (seen, classes) = train.columns, test.columns
+    loss = F.cross_entropy(answers_of(model, images), labels).item()
+    return {"loss": loss, "accuracy": accuracy(answers_of(model, seen), classes)}
 
 
 def _median(histories: list[History]) -> History:
@@ -147,11 +144,11 @@ def _table(median: dict[str, History], plans: dict[str, list[tuple[int, int]]]) 
 def _answer(median: dict[str, History]) -> str:
     multilevel, direct = median.values()
     quarter = max(h["loss"][0] for h in median.values()) / 4
-    early = [work_to_reach(h, quarter) for h in (multilevel, direct)]
-    begin = " and ".join("never" if w is None else f"after {w:.2g}" for w in early)
+    early = [work_to_reach(history, quarter) for history in (multilevel, direct)]
+    begin = ["never" if work is None else f"after {work:.2g}" for work in early]
     return (
         f"For {multilevel['work'][-1]:.3g} work units multilevel training ends at a loss of "
         f"{multilevel['loss'][-1]:.2g} with {100 * multilevel['accuracy'][-1]:.1f} % of the test images right, direct "
-        f"training at {direct['loss'][-1]:.2g} with {100 * direct['accuracy'][-1]:.1f} %; a quarter of the first loss "
-        f"is reached {begin} units."
+        f"training at {direct['loss'][-1]:.2g} with {100 * direct['accuracy'][-1]:.1f} %; the former reaches a quarter "
+        f"of the first loss {begin[0]}, the latter {begin[1]}."
     )

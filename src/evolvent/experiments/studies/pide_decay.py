@@ -15,8 +15,8 @@ from evolvent import data
 from evolvent._core.config import Config
 from evolvent._core.randomness import derive_seed
 from evolvent.analysis import DiffusionDecay, diffusion_decay
-from evolvent.experiments.studies.result import Curve, StudyResult, Table, Tell
 from evolvent.operators import FractionalLaplacian, NonlocalDiffusion, NonlocalOperator
+from evolvent.tasks.findings import Curve, Findings, Table, Tell
 
 
 class Kernel(NamedTuple):
@@ -52,7 +52,7 @@ class Settings(Config):
     end_time: float = Field(default=4.0, gt=0, description="in units of variance over its first rate of change")
 
 
-def run(settings: Settings, seed: int, tell: Tell) -> StudyResult:
+def run(settings: Settings, seed: int, tell: Tell) -> Findings:
     features = _patches(settings)
     found: dict[str, DiffusionDecay] = {}
     with torch.random.fork_rng(devices=[]):
@@ -60,7 +60,7 @@ def run(settings: Settings, seed: int, tell: Tell) -> StudyResult:
             tell(k / len(KERNELS), name)
             torch.manual_seed(derive_seed(seed, k))
             found[name] = _decay(kernel.make(features.shape[1]), features, settings)
-    return StudyResult(
+    return Findings(
         answer=_answer(found),
         tables=[_table(found)],
         curves=[

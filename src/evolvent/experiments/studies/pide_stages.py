@@ -11,15 +11,16 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from evolvent import data
 from evolvent._core.config import Config
-from evolvent._core.randomness import derive_seed, permutation
+from evolvent._core.randomness import derive_seed
 from evolvent.analysis import BlockDamping, block_damping
-from evolvent.experiments.studies.multilevel import accuracy, train_epoch
-from evolvent.experiments.studies.result import Curve, StudyResult, Table, Tell
+from evolvent.data import Batches, TensorSource
+from evolvent.experiments.studies.fitting import accuracy, answers_of, fit
+from evolvent.experiments.studies.multilevel import scaled_digits
 from evolvent.networks import create_model
 from evolvent.networks.nonlocal_block import NonlocalBlock
 from evolvent.operators import NonlocalDiffusion
+from evolvent.tasks.findings import Curve, Findings, Table, Tell
 
 RANDOM, TRAINED, DIFFUSION = "random block", "block, trained", "diffusion alone"
 Found = dict[int, dict[str, list[BlockDamping]]]  # by stages and state, one for each network
@@ -39,10 +40,9 @@ class Settings(Config):
     repeats: int = Field(default=2, ge=1, description="initial networks; figures are medians over them")
 
 
-def run(settings: Settings, seed: int, tell: Tell) -> StudyResult:
-    digits = data.load("digits")
-    train = digits.train.images[: settings.images].float() / 255, digits.train.labels[: settings.images]
-    test = digits.test.images.float() / 255, digits.test.labels
+def run(settings: Settings, seed: int, tell: Tell) -> Findings:
+    train, test = scaled_digits(settings.images)
+    images, labels = test.columns
     found: Found = {}
     right: dict[int, list[float]] = {}
     plan = [(stages, repeat) for stages in settings.stages for repeat in range(settings.repeats)]
@@ -50,13 +50,13 @@ def run(settings: Settings, seed: int, tell: Tell) -> StudyResult:
         tell(k / len(plan), f"{stages} stages")
         model = _network(settings, stages, derive_seed(seed, repeat))
         states = found.setdefault(stages, {DIFFUSION: [], RANDOM: [], TRAINED: []})
-        states[DIFFUSION].append(block_damping(_diffusion(settings, stages), _features(model, test[0])[1]))
-        states[RANDOM].append(_measure(_awake(model), test[0]))
+        states[DIFFUSION].append(block_damping(_diffusion(settings, stages), _features(model, images)[1]))
+        states[RANDOM].append(_measure(_awake(model), images))
         _train(model, settings, train, derive_seed(seed, repeat))
-        states[TRAINED].append(_measure(model, test[0]))
-        right.setdefault(stages, []).append(accuracy(model.eval(), test))
+        states[TRAINED].append(_measure(model, images))
+        right.setdefault(stages, []).append(accuracy(answers_of(model, images), labels))
     scores = {stages: statistics.median(values) for stages, values in right.items()}
-    return StudyResult(
+    return Findings(
         answer=_answer(found, scores),
         tables=[_table(found, scores)],
         curves=[
@@ -76,11 +76,11 @@ def _network(settings: Settings, stages: int, seed: int) -> nn.Module:
                             blocks=settings.blocks, step_size=settings.step_size, stages=stages)  # fmt: skip
 
 
-def _train(model: nn.Module, settings: Settings, train: tuple[Tensor, Tensor], seed: int) -> None:
+def _train(model: nn.Module, settings: Settings, train: TensorSource, seed: int) -> None:
     optimizer = torch.optim.Adam(model.parameters(), lr=settings.learning_rate)
-    for epoch in range(settings.epochs):
-        batches = permutation(len(train[0]), seed, epoch).split(settings.batch)
-        train_epoch(model.train(), optimizer, train, batches)
+    batches = Batches(train, settings.batch, seed)
+    batches.check_training()
+    fit(model, optimizer, batches.at, range(settings.epochs * len(batches)))
 
 
 def _awake(model: nn.Module) -> nn.Module:

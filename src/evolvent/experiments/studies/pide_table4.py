@@ -9,8 +9,8 @@ from pydantic import Field
 
 from evolvent._core.config import Config
 from evolvent.analysis import count_all_pairs, count_multiply_adds, count_parameters
-from evolvent.experiments.studies.result import Curve, StudyResult, Table, Tell
 from evolvent.networks import create_model
+from evolvent.tasks.findings import Curve, Findings, Table, Tell
 
 DataName = Literal["cifar10", "cifar100", "stl10"]
 
@@ -69,13 +69,13 @@ class Settings(Config):
     curve_sizes: list[int] = Field(default=[16, 32, 64], min_length=2, description="image sizes, multiples of eight")
 
 
-def run(settings: Settings, seed: int, tell: Tell) -> StudyResult:
+def run(settings: Settings, seed: int, tell: Tell) -> Findings:
     found: dict[DataName, dict[str, Counts]] = {}
     for k, data in enumerate(settings.data):
         tell(0.8 * k / len(settings.data), SETTINGS[data].title)
         found[data] = {name: _count(name, SETTINGS[data]) for name in TABLE}
     tell(0.8, "image sizes")
-    return StudyResult(
+    return Findings(
         answer=_answer(found),
         tables=[_table(data, counts) for data, counts in found.items()],
         curves=[_curve(settings.curve_sizes)],

@@ -1,0 +1,9 @@
+"""The data sets that come with the library."""
+
+from evolvent.data.known.mnist_family import MNIST_FAMILY
+from evolvent.data.known.photographs import PHOTOGRAPHS
+from evolvent.data.known.street_scenes import STREET_SCENES
+
+KNOWN_SETS = (*MNIST_FAMILY, *PHOTOGRAPHS, *STREET_SCENES)
+
+__all__ = ["KNOWN_SETS"]

@@ -1,0 +1,120 @@
+"""What layers of dynamics are made of: activations, normalisations, and the layer whose Jacobian is symmetric."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal, NamedTuple, TypeAlias, TypedDict, get_args
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from evolvent._core.checks import check_choice
+from evolvent.operators import make_operator
+
+
+class Activation(NamedTuple):
+    """A function and its antiderivative."""
+
+    value: Callable[[Tensor], Tensor]
+    antiderivative: Callable[[Tensor], Tensor]
+
+
+ActivationName: TypeAlias = Literal["relu", "tanh", "identity"]
+
+
+def _log_cosh(x: Tensor) -> Tensor:
+    return x.abs() + F.softplus(-2 * x.abs()) - 0.6931471805599453  # does not overflow as cosh would
+
+
+ACTIVATIONS: dict[str, Activation] = {
+    "relu": Activation(torch.relu, lambda x: 0.5 * torch.relu(x).square()),
+    "tanh": Activation(torch.tanh, _log_cosh),
+    "identity": Activation(lambda x: x, lambda x: 0.5 * x.square()),
+}
+
+
+Norm: TypeAlias = Literal["batch", "group"]
+
+
+def make_norm(kind: Norm | None, channels: int, space_axes: int) -> nn.Module | None:
+    """Batch or group normalisation for features with ``space_axes`` axes of space, or None.
+
+    Groups have eight channels where that divides them, else one group takes all.
+
+    >>> make_norm("group", 32, 2)
+    GroupNorm(4, 32, eps=1e-05, affine=True, bias=True)
+    """
+    if kind is None:
+        return None
+    if check_choice("norm", kind, get_args(Norm)) == "group":
+        return nn.GroupNorm(channels // 8 if channels % 8 == 0 else 1, channels)
+    return nn.BatchNorm2d(channels) if space_axes == 2 else nn.BatchNorm1d(channels)
+
+
+def normalise(k: Tensor, norm: nn.Module | None, bias: Tensor | None) -> Tensor:
+    r""":math:`\mathcal N(k) + b`, with one number of :math:`b` for each channel; either may be left out."""
+    k = k if norm is None else norm(k)
+    return k if bias is None else k + bias.view(-1, *[1] * (k.ndim - 2))
+
+
+class LayerOptions(TypedDict, total=False):
+    """The options of a symmetric layer, which dynamics built of such layers pass on."""
+
+    operator: str
+    norm: Norm | None
+    bias: bool
+    activation: ActivationName
+
+
+class SymmetricLayer(nn.Module):
+    r"""Operator, normalisation, bias, activation, and the operator's transpose.
+
+    .. math:: S(u) = K^\top \sigma\bigl(\mathcal N(K u) + b\bigr)
+
+    Without normalisation the Jacobian :math:`K^\top \operatorname{diag}(\sigma') K` is symmetric and, for monotone
+    :math:`\sigma`, positive semidefinite (Ruthotto and Haber 2020), so :math:`u' = -S(u)` contracts.
+
+    Args:
+        channels: number of channels of :math:`u`.
+        hidden: number of channels of :math:`K u`; as many as ``channels`` unless given.
+        operator: kind of :math:`K`, such as ``"full"`` or ``"dense"``.
+        norm: kind of :math:`\mathcal N`, or None.
+        bias: whether to learn :math:`b`, one number per channel.
+        activation: name of :math:`\sigma`.
+
+    Shape: (B, channels, ...) to the same.
+
+    >>> SymmetricLayer(4)(torch.randn(2, 4, 8, 8)).shape
+    torch.Size([2, 4, 8, 8])
+    """
+
+    def __init__(
+        self,
+        channels: int,
+        hidden: int | None = None,
+        *,
+        operator: str = "full",
+        norm: Norm | None = None,
+        bias: bool = False,
+        activation: ActivationName = "relu",
+    ) -> None:
+        super().__init__()
+        hidden = hidden or channels
+        self.operator = make_operator(operator, channels, hidden)
+        self.bias = nn.Parameter(torch.zeros(hidden)) if bias else None
+        self.norm = make_norm(norm, hidden, self.operator.space_axes)
+        # the name, since functions cannot be pickled
+        self.activation: ActivationName = check_choice("activation", activation, ACTIVATIONS)
+
+    def forward(self, u: Tensor) -> Tensor:
+        return self.operator.adjoint(ACTIVATIONS[self.activation].value(self.inner(u)))
+
+    def inner(self, u: Tensor) -> Tensor:
+        r""":math:`\mathcal N(K u) + b`."""
+        return normalise(self.operator(u), self.norm, self.bias)
+
+    def potential(self, u: Tensor) -> Tensor:
+        r""":math:`\sum s(\mathcal N(K u) + b)` per sample with :math:`s' = \sigma`; without normalisation its gradient
+        is :math:`S(u)`."""
+        return ACTIVATIONS[self.activation].antiderivative(self.inner(u)).flatten(1).sum(1)
