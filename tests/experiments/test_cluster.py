@@ -30,7 +30,7 @@ def ray():
 class RayKiller(Notes):
     """Kills one of the processes that train, once, when its cell is some steps into its training."""
 
-    killed = False
+    interval, killed = 0.02, False
 
     def cell_progresses(self, cell, progress):
         super().cell_progresses(cell, progress)
@@ -42,7 +42,7 @@ class RayKiller(Notes):
 
 @pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="finds the process to kill in /proc")
 def test_the_weights_are_bitwise_those_of_one_process_although_a_worker_is_killed(ray, tiny, tmp_path):
-    recipe, killer = tiny(seeds=[0, 1], training={"epochs": 6, "checkpoint_steps": 5}), RayKiller()
+    recipe, killer = tiny(seeds=[0, 1], training={"epochs": 4, "checkpoint_steps": 5}), RayKiller()
     run_grid(recipe, tmp_path / "turn")
     results = run_grid(recipe, tmp_path / "ray", ray="local", observer=killer)
     assert killer.killed

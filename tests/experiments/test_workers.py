@@ -54,7 +54,9 @@ class Notes(Observer):
 
 
 class Killer(Notes):
-    """Kills the worker of one cell once, when it is some steps into its training."""
+    """Kills the workers when one cell is some steps into its training, so many times."""
+
+    interval = 0.02
 
     def __init__(self, label, times=1):
         super().__init__()
@@ -99,7 +101,7 @@ def test_side_by_side_the_weights_are_bitwise_those_of_one_process(tiny, tmp_pat
 
 @pytest.mark.slow
 def test_a_killed_worker_is_replaced_and_its_cell_goes_on_to_the_same_weights(tiny, tmp_path):
-    recipe = tiny(seeds=[0, 1], training={"epochs": 12, "checkpoint_steps": 2})
+    recipe = tiny(seeds=[0, 1], training={"epochs": 4, "checkpoint_steps": 5})
     run_grid(recipe, tmp_path / "turn")
     killer = Killer("hamiltonian-seed0")
     run_grid(recipe, tmp_path / "beside", workers=2, observer=killer)
@@ -112,7 +114,7 @@ def test_a_killed_worker_is_replaced_and_its_cell_goes_on_to_the_same_weights(ti
 @pytest.mark.slow
 def test_a_cell_whose_process_is_killed_again_fails(tiny, tmp_path):
     killer = Killer("hamiltonian-seed0", times=2)
-    recipe = tiny(training={"epochs": 12, "checkpoint_steps": 50})
+    recipe = tiny(training={"epochs": 4})
     with pytest.raises(ConfigError, match=r"^the cell failed\. .*killed twice, the last time by SIGKILL.* --resume"):
         run_grid(recipe, tmp_path / "run", workers=2, observer=killer)
     assert killer.of("fails") == [("hamiltonian-seed0",)]
@@ -217,6 +219,6 @@ def test_no_process_outlives_a_grid_that_is_ended(tiny, tmp_path, how):
 
 def test_a_script_without_a_guard_is_told_so(tiny, tmp_path):
     with start(tiny(seeds=[0, 1]), tmp_path, guard="if True:") as process:
-        _, errors = process.communicate(timeout=60)
+        _, errors = process.communicate()
     assert "below `if __name__ == '__main__':`" in errors
     assert not (tmp_path / "run/cells").exists()

@@ -79,7 +79,7 @@ def run_grid(
         refuse_other_run(earlier.identity if earlier else None, recipe.identity, folder, resume)
     folders = cell_folders_of(cells, folder)
     results = {cell.label: finished_result(cell, folders[cell.label]) for cell in cells}
-    jobs = _jobs([cell for cell in cells if not results[cell.label]], folders)
+    jobs = _jobs([cell for cell in cells if not results[cell.label]], folders, observer.interval)
     shelf = DataShelf(data_folder)
     ready = _prepare_variants(jobs, shelf, resources if in_turn else Resources())
     origin = "; ".join(dict.fromkeys(one.material.origin for one in ready.values()))
@@ -129,9 +129,9 @@ def _side_by_side(
     return ray_cluster(ray, devices, workers if workers > 1 else None, data_folder)
 
 
-def _jobs(cells: list[Cell], folders: dict[str, Path]) -> list[Job]:
+def _jobs(cells: list[Cell], folders: dict[str, Path], interval: float) -> list[Job]:
     firsts = {cell.variant: cell.label for cell in reversed(cells)}
-    return [Job(cell, folders[cell.label], first=firsts[cell.variant] == cell.label) for cell in cells]
+    return [Job(cell, folders[cell.label], firsts[cell.variant] == cell.label, interval) for cell in cells]
 
 
 def _prepare_variants(jobs: list[Job], shelf: DataShelf, resources: Resources) -> dict[str, Prepared]:

@@ -41,6 +41,7 @@ class Job:
     cell: Cell
     folder: Path
     first: bool
+    interval: float = Observer.interval  # least seconds between two messages of progress
 
 
 @dataclass(frozen=True)
@@ -108,7 +109,9 @@ class Bench:
         if job.first:
             send(Measured(self._costs[cell.variant], advise_on_steps(prepared)))
         send(Started(resumed=(job.folder / "checkpoints").exists()))
-        return run_cell(prepared, job.folder, self._costs[cell.variant], self.resources, _ProgressOnly(send))
+        return run_cell(
+            prepared, job.folder, self._costs[cell.variant], self.resources, _ProgressOnly(send, job.interval)
+        )
 
     def attempt(self, job: Job, send: Callable[[Event], None]) -> Result | Failed:
         """Carry a job out; an error becomes a message, and that of a bug keeps its traceback in the cell's folder."""
@@ -125,8 +128,8 @@ class Bench:
 
 
 class _ProgressOnly(Observer):
-    def __init__(self, send: Callable[[Event], None]) -> None:
-        self._send = send
+    def __init__(self, send: Callable[[Event], None], interval: float) -> None:
+        self._send, self.interval = send, interval
 
     def cell_progresses(self, cell: Cell, progress: TrainingProgress) -> None:
         self._send(progress)
