@@ -91,8 +91,7 @@ class TerminalObserver(Observer):
 
     def cell_ends(self, cell: Cell, folder: Path, result: Result) -> None:
         speed = "" if result.rows_per_second is None else f"  {_rate(result.rows_per_second)} {result.rows}/s"
-        why = f"  ({result.stopped})" if result.stopped else ""
-        self._finish(cell, f"✓ {cell.label}: {_test_figures(result)}  {duration(result.seconds)}{speed}{why}")
+        self._finish(cell, f"✓ {cell.label}: {_test_figures(result)}  {duration(result.seconds)}{speed}")
 
     def cell_fails(self, cell: Cell, folder: Path, reason: str) -> None:
         self._finish(cell, f"✗ {cell.label}: {reason}")
