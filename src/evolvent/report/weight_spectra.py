@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from evolvent.experiments.spectrum_history import SPECTRA, Place, SpectrumHistory, read_spectra
+from evolvent.experiments.spectra import SPECTRA, Place, SpectrumHistory, read_spectra
 from evolvent.report.analyses import analysed
 from evolvent.report.axes import few_ticks, new_plot, unit_axis
 from evolvent.report.markup import figure, key, legend, section, series_heading, table, text
