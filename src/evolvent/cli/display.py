@@ -91,8 +91,7 @@ class TerminalObserver(Observer):
 
     def cell_ends(self, cell: Cell, folder: Path, result: Result) -> None:
         speed = "" if result.rows_per_second is None else f"  {_rate(result.rows_per_second)} {result.rows}/s"
-        why = f"  ({result.stopped})" if result.stopped else ""
-        self._finish(cell, f"✓ {cell.label}: {_test_figures(result)}  {duration(result.seconds)}{speed}{why}")
+        self._finish(cell, f"✓ {cell.label}: {_test_figures(result)}  {duration(result.seconds)}{speed}")
 
     def cell_fails(self, cell: Cell, folder: Path, reason: str) -> None:
         self._finish(cell, f"✗ {cell.label}: {reason}")
@@ -125,9 +124,7 @@ def progress_line(progress: TrainingProgress, kinds: Sequence[Figure]) -> str:
         if kind.shown:
             parts.append(f"{kind.title} {write(value, kind.unit)}")
     parts.append(f"{_rate(progress.rows_per_second)} {progress.rows}/s")
-    if progress.seconds_left is not None:
-        parts.append(f"{duration(progress.seconds_left)} left")
-    return "  ".join(parts)
+    return "  ".join([*parts, f"{duration(progress.seconds_left)} left"])
 
 
 def _rate(rows_per_second: float) -> str:

@@ -69,8 +69,6 @@ def summary_section(all_series: Sequence[Series], rows: Sequence[SummaryRow], ke
     colours = {series.label: series.index for series in keyed}
     lines[1:1] = _spread(rows, colours)
     lines += _published(rows)
-    if any(row.stopped for row in rows):
-        lines.append(("Ended early", lambda row: _list(first_few(row.stopped, _LISTED))))
     if any(row.unfinished for row in rows):
         lines.append(("Unfinished", lambda row: _list(first_few(row.unfinished, _LISTED))))
     if len(rows) <= _COLUMNS:

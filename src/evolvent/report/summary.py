@@ -60,7 +60,6 @@ class SummaryRow:
     n: int  # how many cells have finished
     cells: int
     unfinished: tuple[str, ...]
-    stopped: tuple[str, ...]  # which trainings ended early, and why
     published: tuple[Comparison, ...] = ()
 
     @property
@@ -94,8 +93,7 @@ def summary_rows(run: Run) -> list[SummaryRow]:
 
 def series_row(series: Series) -> SummaryRow:
     """The figures of one variant over its finished seeds."""
-    finished = [(record.cell.seed, record.result) for record in series.records if record.result]
-    results = [result for _, result in finished]
+    results = series.results
     measured = {kind.name: statistic([r.figures.get(kind.name) for r in results]) for kind in series.kinds}
     row = SummaryRow(
         label=series.label,
@@ -111,7 +109,6 @@ def series_row(series: Series) -> SummaryRow:
         n=len(results),
         cells=series.cells,
         unfinished=tuple(series.unfinished),
-        stopped=tuple(f"seed {seed}: {result.stopped}" for seed, result in finished if result.stopped),
     )
     printed = [f for f in (series.run.recipe.published if series.run.recipe else []) if f.variant == series.variant]
     return replace(row, published=tuple(compare(figure, row) for figure in printed))
