@@ -46,7 +46,7 @@ def read(folder, cell, what):
 
 def test_stability_is_shown_written_and_drawn(run):
     assert 'id="stability"' not in (run / "report.html").read_text()
-    text = answer("analyze", str(run), "stability", "--images", "2")
+    text = answer("analyze", str(run), "stability", "--inputs", "2")
     for part in ("worst growth", "Verlet()", "body.2", "energy", "norm", "report:", "largest stable h"):
         assert part in text, part
     assert "warning: evolution 'body.0': the step 20 of Euler() lies beyond the largest stable one" in text
@@ -67,7 +67,7 @@ def test_stability_is_shown_written_and_drawn(run):
 
 
 def test_cost_per_layer_adds_up_and_is_drawn(run):
-    text = answer("analyze", str(run), "cost", "--images", "3")
+    text = answer("analyze", str(run), "cost", "--inputs", "3")
     for part in ("body.0.dynamics.1", "Hamiltonian", "multiply-adds", "total", "100.0 %", "ms"):
         assert part in text, part
     table = read(run, CELLS[0], "cost")
@@ -87,7 +87,7 @@ def test_cost_per_layer_adds_up_and_is_drawn(run):
 
 
 def test_field_of_view_is_drawn(run):
-    text = answer("analyze", str(run), "field-of-view", "--images", "2")
+    text = answer("analyze", str(run), "field-of-view", "--inputs", "2")
     assert "feature pixel" in text
     assert "of 64" in text
     fields = read(run, CELLS[0], "field-of-view")["fields"]
@@ -98,7 +98,7 @@ def test_field_of_view_is_drawn(run):
 
 
 def test_spectra_of_the_maps_are_listed(run):
-    text = answer("analyze", str(run), "spectra", "--images", "2")
+    text = answer("analyze", str(run), "spectra", "--inputs", "2")
     assert "symmetric part from" in text
     assert "body.0.dynamics.0.layer1" in text
     maps = read(run, CELLS[0], "spectra")["maps"]
@@ -111,11 +111,11 @@ def test_spectra_of_the_maps_are_listed(run):
 def test_a_single_cell_and_another_folder(run, tmp_path):
     cell, out = run / "cells" / CELLS[0], tmp_path / "out"
     before = (run / "report.html").read_text()
-    text = answer("analyze", str(cell), "field-of-view", "--images", "2", "--out", str(out))
+    text = answer("analyze", str(cell), "field-of-view", "--inputs", "2", "--out", str(out))
     assert "report:" not in text
     assert (out / CELLS[0] / "field-of-view.json").is_file()
     assert not (cell / "analysis").exists()
-    answer("analyze", str(cell), "field-of-view", "--images", "2")
+    answer("analyze", str(cell), "field-of-view", "--inputs", "2")
     assert 'id="field-of-view"' in (cell / "report.html").read_text()
     assert (run / "report.html").read_text() == before
     assert 'id="field-of-view"' in report_html([run])  # the grid's own report shows it when it is drawn next
@@ -123,7 +123,7 @@ def test_a_single_cell_and_another_folder(run, tmp_path):
 
 def test_unfinished_cells_are_left_out(run):
     (run / "cells" / CELLS[0] / "result.json").unlink()
-    text = answer("analyze", str(run), "field-of-view", "--images", "2")
+    text = answer("analyze", str(run), "field-of-view", "--inputs", "2")
     assert CELLS[0] not in text
     assert CELLS[1] in text
 
@@ -134,7 +134,7 @@ def test_unfinished_cells_are_left_out(run):
         (["nowhere", "stabilty"], "unknown analysis 'stabilty'. Did you mean 'stability'?"),
         (["nowhere", "costs"], "Did you mean 'cost'?"),
         (["nowhere", "zzz"], "Known are stability, cost, field-of-view, spectra."),
-        (["nowhere", "cost"], "no run folder"),
+        (["nowhere", "cost"], "not a run folder"),
     ],
 )
 def test_bad_input_is_one_line_and_exit_code_2(arguments, message, tmp_path, monkeypatch, capsys):

@@ -2,9 +2,9 @@
 
 import pytest
 import torch
-from evolvent.experiments.spectrum_history import SPECTRA, SpectrumHistory, write_spectra
 
 from evolvent.analysis import map_spectra, weight_spectrum
+from evolvent.experiments.spectra import SPECTRA, SpectrumHistory, write_spectra
 from evolvent.networks import create_model
 from evolvent.report.analyses import analysis_path, write_analysis
 from evolvent.report.runs import list_series, read_runs

@@ -124,9 +124,7 @@ def progress_line(progress: TrainingProgress, kinds: Sequence[Figure]) -> str:
         if kind.shown:
             parts.append(f"{kind.title} {write(value, kind.unit)}")
     parts.append(f"{_rate(progress.rows_per_second)} {progress.rows}/s")
-    if progress.seconds_left is not None:
-        parts.append(f"{duration(progress.seconds_left)} left")
-    return "  ".join(parts)
+    return "  ".join([*parts, f"{duration(progress.seconds_left)} left"])
 
 
 def _rate(rows_per_second: float) -> str:

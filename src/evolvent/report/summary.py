@@ -93,8 +93,7 @@ def summary_rows(run: Run) -> list[SummaryRow]:
 
 def series_row(series: Series) -> SummaryRow:
     """The figures of one variant over its finished seeds."""
-    finished = [(record.cell.seed, record.result) for record in series.records if record.result]
-    results = [result for _, result in finished]
+    results = series.results
     measured = {kind.name: statistic([r.figures.get(kind.name) for r in results]) for kind in series.kinds}
     row = SummaryRow(
         label=series.label,

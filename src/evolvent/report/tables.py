@@ -5,52 +5,56 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from evolvent.report.markup import key, section, table, text
-from evolvent.report.numbers import NONE, capital, count, write
+from evolvent.report.numbers import NONE, count, write
 from evolvent.report.subjects import Found, Group, Subject, groups, left_out, pictured
 from evolvent.report.summary import statistic
 from evolvent.report.theme import series_colour
 from evolvent.tasks.findings import Table, Unit, Value
 
 _ROWS = 120  # of a table at most
+_JOINED = 24  # columns of a joined table at most
 
 
 def tables_section(subjects: Sequence[Subject]) -> str:
-    """All tables; those of one value per row are joined over subjects, with medians over seeds."""
+    """All tables; those of numbers are joined over subjects, with medians over seeds."""
     html = "".join(_joined(group) if _can_join(group) else _blocks(group) for group in groups(subjects, "tables"))
     return section("tables", "Tables", html)
 
 
 def _can_join(group: Group) -> bool:
-    """Whether every table names the rows in its first column and gives one number in its second."""
+    """Whether every table names the rows in its first column and gives numbers in the few others."""
     tables: list[Table] = [item for found in group.found for item in found.items]
     first = tables[0]
     same = all(one.columns == first.columns and _units(one) == _units(first) for one in tables)
-    values = [row[1] for one in tables for row in one.rows] if same and len(first.columns) == 2 else ["not a number"]
+    if not same or not 1 < len(first.columns) <= 1 + _JOINED // len(group.found):
+        return False
+    values = [value for one in tables for row in one.rows for value in row[1:]]
     return all(value is None or isinstance(value, int | float) for value in values)
 
 
 def _joined(group: Group) -> str:
-    """A row for each name, a column for each subject."""
+    """A row for each name; for each column of the tables a column for each subject, or one if they agree."""
     first: Table = group.found[0].items[0]
-    medians = [_medians(found) for found in group.found]
-    names = list(dict.fromkeys(name for of_subject in medians for name in of_subject))
-    unit = _units(first)[1]
-    alone = len(group.found) == 1
-    heads = [text(first.columns[1])] if alone else [key(found) + text(found.label) for found in group.found]
-    pairs = list(zip(group.found, medians, strict=True))
-    rows = [[text(name), *(_cell(values.get(name), unit, found) for found, values in pairs)] for name in names[:_ROWS]]
-    note = " Medians over seeds." if any(len(found.items) > 1 for found in group.found) else ""
-    what = "" if alone else f"{capital(first.columns[1])} of each variant."
-    return _headed(group.title, table(group.title, [text(first.columns[0]), *heads], rows), what + note, len(names))
+    names = list(dict.fromkeys(row[0] for found in group.found for one in found.items for row in one.rows))
+    heads, columns = [text(first.columns[0])], [[text(name) for name in names]]
+    for place, (title, unit) in enumerate(zip(first.columns[1:], _units(first)[1:], strict=True), 1):
+        medians = [_medians(found, place) for found in group.found]
+        alike = all(values == medians[0] for values in medians)
+        for found, values in list(zip(group.found, medians, strict=True))[: 1 if alike else None]:
+            heads.append(text(title) if alike else f"{key(found)}{text(found.label)}<br><small>{text(title)}</small>")
+            columns.append([_cell(values.get(name), unit, found) for name in names])
+    rows = [list(row) for row in zip(*columns, strict=True)][:_ROWS]
+    note = "Medians over seeds." if any(len(found.items) > 1 for found in group.found) else ""
+    return _headed(group.title, table(group.title, heads, rows), note, len(names))
 
 
-def _medians(found: Found) -> dict[Value, float | int | None]:
-    """The median over seeds for each row; None where nothing was measured."""
+def _medians(found: Found, place: int) -> dict[Value, float | int | None]:
+    """The median over seeds of one column for each row; None where nothing was measured."""
     values: dict[Value, list[float | int | None]] = {}
     for one in found.items:
-        for name, value in one.rows:
-            values.setdefault(name, []).append(value)
-    return {name: of_name[0] if len(of_name) == 1 else _median(of_name) for name, of_name in values.items()}
+        for row in one.rows:
+            values.setdefault(row[0], []).append(row[place])
+    return {name: of_name[0] if len(set(of_name)) == 1 else _median(of_name) for name, of_name in values.items()}
 
 
 def _median(values: Sequence[float | int | None]) -> float | None:
