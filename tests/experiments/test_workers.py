@@ -64,7 +64,7 @@ class Killer(Notes):
 
     def cell_progresses(self, cell, progress):
         super().cell_progresses(cell, progress)
-        if cell.label == self.label and progress.step > 4 and self.times and not progress.epoch_ends:
+        if cell.label == self.label and progress.step > 12 and self.times and not progress.epoch_ends:
             self.times -= 1
             for child in multiprocessing.active_children():
                 os.kill(child.pid, signal.SIGKILL)
