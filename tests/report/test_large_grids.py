@@ -5,7 +5,6 @@ import time
 
 import pytest
 
-from evolvent._core import files
 from evolvent.report import read_run, report_html, summary_csv
 
 SECONDS = 60  # a busy machine stays below, and what grows faster than the cells does not
@@ -13,7 +12,7 @@ SECONDS = 60  # a busy machine stays below, and what grows faster than the cells
 
 @pytest.mark.parametrize(("variants", "seeds"), [(4, 500), (2000, 1), (40, 50)])
 def test_report_of_2000_cells_is_bounded(write_grid, make_recipe, check, monkeypatch, variants, seeds):
-    monkeypatch.setattr(files, "_flush", lambda path: None)
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
     settings = {f"v{k}": {"optimizer": {"lr": 0.001 * (k + 1)}} for k in range(variants)}
     source = make_recipe(variants=settings, seeds=list(range(seeds)), published=[])
     absent = tuple(cell.label for cell in source.cells()[::20])

@@ -90,7 +90,7 @@ def test_several_seeds_stand_side_by_side(write, check):
     assert sections(reader) == ["animation-0", "animation-1", "tables", "curves", "settings"]
     assert "Seed 4: plain" in reader.text
     assert "Many, seed 3" in reader.text
-    assert sum(tag == "table" for tag, _ in reader.tags) == 3
+    assert sum(tag == "table" for tag, _ in reader.tags) == 2
 
 
 def test_a_study_has_a_page_of_its_own(write, grid):
