@@ -34,7 +34,7 @@ def run(
     from evolvent.experiments.catalogue import load_recipe
     from evolvent.experiments.engine import Resources
     from evolvent.experiments.freed_memory import keep_freed_memory
-    from evolvent.experiments.grid import run_folder, run_grid
+    from evolvent.experiments.grid import CellsFailedError, run_folder, run_grid
     from evolvent.experiments.lock import is_main_process
     from evolvent.experiments.observer import Observer
     from evolvent.experiments.recipe import StudyRecipe
@@ -52,24 +52,31 @@ def run(
         return
     folder = run_folder(chosen, out)
     observer = TerminalObserver(chosen) if is_main_process() else Observer()
-    run_grid(chosen, folder, resume=resume, data_folder=data, resources=Resources(devices, nodes), observer=observer,
-             workers=workers, ray=ray)  # fmt: skip
+    failed = None
+    try:
+        run_grid(chosen, folder, resume=resume, data_folder=data, resources=Resources(devices, nodes),
+                 observer=observer, workers=workers, ray=ray)  # fmt: skip
+    except CellsFailedError as error:  # the others are finished and shown
+        failed = error
     if is_main_process():
         with working("drawing the report"):
             found = read_run(folder)
             write_text(folder / "summary.csv", summary_csv(found))
             report = write_report([found], folder / "report.html")
         show_summary(found, report)
+    if failed:
+        raise failed
 
 
 def _run_study(recipe: StudyRecipe, out: Path | None, resume: bool) -> None:
     from rich.markup import escape
 
     from evolvent.cli.display import console, show_line
+    from evolvent.experiments.grid import run_folder
     from evolvent.experiments.studies.run_folder import is_finished, run_study
     from evolvent.report import write_report
 
-    folder = out or Path("runs") / recipe.name / recipe.identity
+    folder = run_folder(recipe, out)
     console.print(f"[bold]{escape(recipe.title)}[/bold]", soft_wrap=True)
     before = is_finished(folder, recipe.seeds)
     with console.status("starting") as line:

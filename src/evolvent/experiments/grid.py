@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
-from evolvent._core.errors import ConfigError
+from evolvent._core.errors import ConfigError, EvolventError
 from evolvent._core.files import remove_drafts
 from evolvent._core.slugs import slug
 from evolvent.experiments.cluster import ray_cluster
@@ -13,14 +13,18 @@ from evolvent.experiments.engine import DataShelf, Prepared, Resources, prepare
 from evolvent.experiments.jobs import Bench, Event, Failed, Job, Measured, Runner, Started
 from evolvent.experiments.lock import is_main_process, locked, refuse_other_run
 from evolvent.experiments.observer import Observer, TrainingProgress
-from evolvent.experiments.recipe import Cell, Recipe
+from evolvent.experiments.recipe import Cell, Recipe, StudyRecipe
 from evolvent.experiments.record import Result, read_cell, read_recipe, read_result, write_config
 from evolvent.experiments.workers import Workers
 
 _CHECKED_FIRST = 24  # variants that are built before anything is written; further ones when they begin
 
 
-def run_folder(recipe: Recipe, out: Path | None = None) -> Path:
+class CellsFailedError(EvolventError):
+    """Some cells that ran side by side failed; the others are finished."""
+
+
+def run_folder(recipe: Recipe | StudyRecipe, out: Path | None = None) -> Path:
     """Where a recipe's run lies: ``runs/<recipe>/<id>``, where the id changes with what the recipe says."""
     return out or Path("runs") / slug(recipe.name) / recipe.identity
 
@@ -68,7 +72,8 @@ def run_grid(
 
     Raises:
         ConfigError: if the folder holds a run already and ``resume`` is not set, or the cluster cannot be reached;
-            before anything is written. At the end, if cells that ran side by side failed.
+            before anything is written.
+        CellsFailedError: at the end, if cells that ran side by side failed.
     """
     resources, observer = resources or Resources(), observer or Observer()
     _check_places(workers, ray, resources)
@@ -165,11 +170,11 @@ def _run(jobs: list[Job], runner: Runner, results: dict[str, Result | None], obs
     return failures
 
 
-def _some_failed(failures: dict[str, str], cells: int) -> ConfigError:
+def _some_failed(failures: dict[str, str], cells: int) -> CellsFailedError:
     label, reason = next(iter(failures.items()))
     count = f"{len(failures)} of {cells} cells" if cells > 1 else "the cell"
     which = f"The first was {label}" if len(failures) > 1 else label
-    return ConfigError(
+    return CellsFailedError(
         f"{count} failed. {which}: {reason.rstrip('.')}. Add --resume to go on with what is not finished."
     )
 
