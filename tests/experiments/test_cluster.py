@@ -12,7 +12,7 @@ import pytest
 
 from evolvent._core.errors import ConfigError
 from evolvent.experiments.engine import Resources
-from evolvent.experiments.grid import run_grid
+from evolvent.experiments.grid import CellsFailedError, run_grid
 
 from .test_workers import EXPLODES, Notes, assert_same_weights
 
@@ -57,7 +57,7 @@ def test_undisturbed_the_weights_are_those_of_one_process_and_a_failure_stays_al
     training = {"training": {"epochs": 1}}
     run_grid(tiny(seeds=[0, 1], variants={"good": {}}, **training), tmp_path / "turn")
     notes = Notes()
-    with pytest.raises(ConfigError, match=r"^1 of 2 cells failed\. bad-seed0: .* --resume"):
+    with pytest.raises(CellsFailedError, match=r"^1 of 2 cells failed\. bad-seed0: .* --resume"):
         run_grid(
             tiny(variants={"good": {}, "bad": EXPLODES}, **training), tmp_path / "bad", ray="local", observer=notes
         )

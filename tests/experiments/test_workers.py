@@ -15,7 +15,7 @@ import yaml
 from evolvent import load
 from evolvent._core.errors import ConfigError
 from evolvent.experiments.engine import Resources
-from evolvent.experiments.grid import run_grid
+from evolvent.experiments.grid import CellsFailedError, run_grid
 from evolvent.experiments.observer import Observer
 from evolvent.experiments.record import cell_folders, is_finished
 from evolvent.experiments.workers import _visible_gpu
@@ -126,14 +126,14 @@ def test_a_failure_leaves_the_other_cells_alone_and_resume_goes_on(tiny, tmp_pat
     (tmp_path / "run/cells/bug-seed0").mkdir(parents=True)
     (tmp_path / "run/cells/bug-seed0/metrics.csv").mkdir()
     notes = Notes()
-    with pytest.raises(ConfigError, match=r"^2 of 3 cells failed\. The first was .*: .* --resume") as caught:
+    with pytest.raises(CellsFailedError, match=r"^2 of 3 cells failed\. The first was .*: .* --resume") as caught:
         run_grid(recipe, tmp_path / "run", workers=2, observer=notes)
     assert "\n" not in str(caught.value)
     assert notes.of("ends") == [("good-seed0",)]
     assert "gradient" in notes.reasons["bad-seed0"]
     assert "metrics.csv" in notes.reasons["bug-seed0"]
     (tmp_path / "run/cells/bug-seed0/metrics.csv").rmdir()
-    with pytest.raises(ConfigError, match=r"^1 of 3 cells failed\. bad-seed0: "):
+    with pytest.raises(CellsFailedError, match=r"^1 of 3 cells failed\. bad-seed0: "):
         run_grid(recipe, tmp_path / "run", workers=2, resume=True)
     assert is_finished(tmp_path / "run/cells/bug-seed0")
 
@@ -165,7 +165,7 @@ SCRIPT = """
 import sys
 from pathlib import Path
 import yaml
-from evolvent.experiments.grid import run_grid
+from evolvent.experiments.grid import CellsFailedError, run_grid
 from evolvent.experiments.observer import Observer
 from evolvent.experiments.recipe import Recipe
 
