@@ -13,6 +13,7 @@ from evolvent._core.files import write_bytes, write_text
 from evolvent.networks._registry import ModelSpec, create_model
 
 CONFIG, WEIGHTS = "config.yaml", "model.safetensors"
+_FORMAT = 1  # changes when older files can no longer be read
 
 
 def save(model: nn.Module, folder: str | os.PathLike[str]) -> None:
@@ -34,7 +35,8 @@ def save(model: nn.Module, folder: str | os.PathLike[str]) -> None:
         raise ConfigError("ev.save takes networks made by ev.create_model, which know how to be built again.")
     tensors = {name: tensor.detach().contiguous() for name, tensor in model.state_dict().items()}
     write_bytes(Path(folder) / WEIGHTS, serialise(tensors))  # safetensors' own writer hides a full disk
-    write_text(Path(folder) / CONFIG, yaml.safe_dump({"network": spec.name, "options": _plain(spec.options)}))
+    config = {"format": _FORMAT, "network": spec.name, "options": _plain(spec.options)}
+    write_text(Path(folder) / CONFIG, yaml.safe_dump(config, sort_keys=False))
 
 
 def load(folder: str | os.PathLike[str]) -> nn.Module:
@@ -67,6 +69,8 @@ def _rebuild(path: Path) -> nn.Module:
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise ModelFileError(f"{path} is truncated or not YAML: {str(error).splitlines()[0]}.") from error
     match config:
+        case {"format": found} if found != _FORMAT:
+            raise ModelFileError(f"{path} has format {found}, this version reads {_FORMAT}. Use the version that wrote it.")
         case {"network": str(name), "options": dict(options)} if all(isinstance(key, str) for key in options):
             try:
                 return create_model(name, **options)
