@@ -70,7 +70,9 @@ def _rebuild(path: Path) -> nn.Module:
         raise ModelFileError(f"{path} is truncated or not YAML: {str(error).splitlines()[0]}.") from error
     match config:
         case {"format": found} if found != _FORMAT:
-            raise ModelFileError(f"{path} has format {found}, this version reads {_FORMAT}. Use the version that wrote it.")
+            raise ModelFileError(
+                f"{path} has format {found}, this version reads {_FORMAT}. Use the version that wrote it."
+            )
         case {"network": str(name), "options": dict(options)} if all(isinstance(key, str) for key in options):
             try:
                 return create_model(name, **options)
