@@ -92,7 +92,7 @@ def test_odd_channels_cannot_be_split():
 
 @pytest.mark.parametrize("listed", [False, True])
 def test_verlet_refuses_dynamics_in_one_part(listed):
-    with pytest.raises(ConfigError, match=r"Verlet\(\) acts on PartitionedDynamics, but Residual is none"):
+    with pytest.raises(ConfigError, match=r"Verlet\(\) acts on PartitionedDynamics, but Residual does not belong"):
         Evolution([Hamiltonian(2), Residual(2)] if listed else Residual(2), Verlet(), steps=None if listed else 1)
 
 

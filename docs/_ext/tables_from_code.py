@@ -64,10 +64,11 @@ class NetworkOptions(Table):
         return "\n\n".join(f"**`{entry.name}`**\n\n{self._table(entry.options)}" for entry in families)
 
     @staticmethod
-    def _table(options: type[BaseModel]) -> str:
+    def _table(options: Any) -> str:
+        hints, defaults = typing.get_type_hints(options, include_extras=True), vars(options())
         rows = [
-            [f"`{name}`", _type_name(field.annotation) + _limits(field), _default(field.default), field.description]
-            for name, field in options.model_fields.items()
+            [f"`{name}`", _type_name(hints[name]), _default(defaults[name]), meaning]
+            for name, meaning in options.descriptions().items()
         ]
         return markdown_table(["option", "value", "default", "meaning"], rows)
 
@@ -178,7 +179,7 @@ def key_rows(model: type[BaseModel], prefix: str = "") -> Iterator[list[str]]:
         if isinstance(nested, type) and issubclass(nested, BaseModel):
             yield from key_rows(nested, f"{prefix}{name}.")
             continue
-        value = _type_name(field.annotation) + _limits(field)
+        value = _type_name(field.annotation) + _limits(field.metadata)
         yield [f"{prefix}{name}", value, _default(field.get_default()), field.description or ""]
 
 
@@ -220,7 +221,8 @@ def _type_name(annotation: Any) -> str:
     if origin is typing.Literal:
         return " or ".join(f"`{value}`" for value in arguments)
     if origin is typing.Annotated:
-        return _type_name(arguments[0]) + "".join(map(_limits, arguments[1:]))
+        constraints = [c for note in arguments[1:] for c in getattr(note, "metadata", [note])]
+        return _type_name(arguments[0]) + _limits(constraints)
     if origin is list or arguments[1:] == (...,):
         return f"list of {_type_name(arguments[0])}"
     if origin is dict:
@@ -236,8 +238,8 @@ def _type_name(annotation: Any) -> str:
     )
 
 
-def _limits(field: Any) -> str:
-    found = ", ".join(filter(None, map(_limit, field.metadata)))
+def _limits(constraints: Sequence[Any]) -> str:
+    found = ", ".join(filter(None, map(_limit, constraints)))
     return f" ({found})" if found else ""
 
 

@@ -117,7 +117,7 @@ def test_impossible_settings_are_refused(options, complaint):
 
 
 def test_a_batch_that_cannot_be_filled_is_refused_for_training():
-    with pytest.raises(ConfigError, match="50 rows do not fill one batch of 60.*batch_size to at most 50"):
+    with pytest.raises(ConfigError, match=r"50 rows do not fill one batch of 60.*batch_size to at most 50"):
         Batches(numbered(50), 60).check_training()
 
 
@@ -140,5 +140,5 @@ def test_material_without_rows_is_refused_and_a_watched_part_of_its_own_is_held_
     some, others = numbered(3), numbered(2)
     assert Material("a", some, others, some).held_out
     assert not Material("a", others, some, some).held_out
-    with pytest.raises(DataError, match="a: there are no points in the watched part. Check the data section"):
+    with pytest.raises(DataError, match=r"a: there are no points in the watched part. Check the data section"):
         Material("a", some, numbered(0), some, rows="points")

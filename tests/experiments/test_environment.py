@@ -2,6 +2,7 @@
 
 import shutil
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ def git(folder: Path, *arguments: str) -> str:
 
 
 @pytest.fixture
-def installed(tmp_path, monkeypatch) -> Path:
+def installed(tmp_path, monkeypatch) -> Iterator[Path]:
     """A copy of the module below a repository that has one commit without it."""
     git(tmp_path, "init", "-q")
     (tmp_path / "work.py").write_text("")
@@ -28,7 +29,9 @@ def installed(tmp_path, monkeypatch) -> Path:
     path.parent.mkdir(parents=True)
     shutil.copy(module.__file__, path)
     monkeypatch.setattr(module, "__file__", str(path))
-    return path
+    module._git_state.cache_clear()  # a process looks once
+    yield path
+    module._git_state.cache_clear()
 
 
 def test_a_repository_around_an_installed_package_is_not_described(installed):
@@ -41,6 +44,8 @@ def test_the_repository_that_tracks_the_package_is_described(installed, tmp_path
     commit = git(tmp_path, "rev-parse", "--short=12", "HEAD")
     assert module.environment(0, 1, 1)["git"] == commit
     installed.write_text("changed")
+    assert module.environment(0, 1, 1)["git"] == commit  # that of the code that runs
+    module._git_state.cache_clear()
     assert module.environment(0, 1, 1)["git"] == f"{commit}-dirty"
 
 

@@ -178,5 +178,5 @@ def test_a_checkpoint_of_a_later_format_is_refused_in_one_line(tmp_path):
     assert state is not None
     assert state["step"] == 3
     torch.save({**state, "format": state["format"] + 1}, tmp_path / LAST)
-    with pytest.raises(ConfigError, match="of another version of the library. Delete it to train anew"):
+    with pytest.raises(ConfigError, match=r"of another version of the library. Delete it to train anew"):
         read_checkpoint(tmp_path)

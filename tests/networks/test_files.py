@@ -75,7 +75,7 @@ def test_no_good_file_is_taken_for_a_pickle(tmp_path, blocks):
 
 
 def test_missing_folder(tmp_path):
-    assert "no saved model" in refusal(tmp_path / "nowhere")
+    assert "not a saved model" in refusal(tmp_path / "nowhere")
 
 
 def test_foreign_folder(tmp_path):
@@ -97,7 +97,7 @@ def test_truncated_weights(folder, kept):
 
 def test_foreign_weights(folder):
     (folder / "model.safetensors").write_bytes(b"GIF89a" + bytes(1000))
-    assert "no safetensors file" in refusal(folder)
+    assert "not a safetensors file" in refusal(folder)
 
 
 @pytest.mark.parametrize("writer", ["pickle", "torch"])
@@ -147,7 +147,7 @@ def test_torn_or_foreign_config(folder, text):
 
 def test_config_that_is_no_text(folder):
     (folder / "config.yaml").write_bytes(b"\xff\xfe\x00")
-    assert "no YAML" in refusal(folder)
+    assert "not YAML" in refusal(folder)
 
 
 @pytest.mark.parametrize(

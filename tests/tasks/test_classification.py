@@ -1,6 +1,7 @@
 """Figures against plain counting, and the objective against its formula."""
 
 import itertools
+from typing import Any
 
 import pytest
 import torch
@@ -13,16 +14,14 @@ from evolvent.tasks.classification import Classification, ClassificationSettings
 from evolvent.tasks.images import AugmentConfig, ImageDataSettings
 
 
-def make_task(classes: int = 10, count: int = 30, blocks: int = 1, augment=AugmentConfig(), **settings):
+def make_task(classes: int = 10, count: int = 30, blocks: int = 1, augment: dict[str, Any] | None = None, **settings):
     """A task on random images, with its source."""
     draw = torch.Generator().manual_seed(0)
     images = torch.randint(256, (count, 1, 8, 8), dtype=torch.uint8, generator=draw)
     names = tuple(map(str, range(classes)))
     source = ImageSource(ImageSet(images, torch.arange(count) % classes, names))
-    model = create_model(
-        "hamiltonian", channels=(4,), blocks=blocks, image_size=8, in_channels=1, num_classes=classes
-    )
-    data = ImageDataSettings(name="random", augment=augment)
+    model = create_model("hamiltonian", channels=(4,), blocks=blocks, image_size=8, in_channels=1, num_classes=classes)
+    data = ImageDataSettings(name="random", augment=AugmentConfig(**(augment or {})))
     setup = Setup(ClassificationSettings(**settings), data, OptimizerConfig(), ScheduleConfig(), seed=3)
     return Classification(model, Material("random", source, source, source), setup), source
 
@@ -84,7 +83,7 @@ def test_what_is_found_is_what_the_network_says():
 
 
 def test_training_sees_moved_images_and_evaluation_does_not():
-    task, source = make_task(augment=AugmentConfig(pad=2, flip=True, exposure=1.0))
+    task, source = make_task(augment={"pad": 2, "flip": True, "exposure": 1.0})
     seen = []
     task.model.register_forward_hook(lambda module, inputs, output: seen.append(inputs[0].detach()))
     batch = source.take(torch.arange(5), 3, 4)

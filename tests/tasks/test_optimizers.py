@@ -28,7 +28,8 @@ def test_sgd_decay_is_the_gradient_of_half_the_squared_norm():
 def test_frozen_parameters_are_left_out():
     layer = nn.Linear(3, 2)
     layer.bias.requires_grad_(False)
-    assert sum(len(group["params"]) for group in make_optimizer(layer.parameters(), OptimizerConfig()).param_groups) == 1
+    groups = make_optimizer(layer.parameters(), OptimizerConfig()).param_groups
+    assert sum(len(group["params"]) for group in groups) == 1
 
 
 def test_lbfgs_alone_needs_a_closure():

@@ -58,16 +58,12 @@ def load_recipe(name_or_file: str, settings: Sequence[str] = (), seed: int | Non
         values["seeds"] = [seed]
     source = f"recipe {name_or_file!r}"
     if "study" in values:
-        return _with_all_settings(StudyRecipe.read(values, source), source)
+        study = StudyRecipe.read(values, source)
+        find_study(study.study).settings.read(study.settings, source, "settings")
+        return study
     recipe = Recipe.read(values, source)
     recipe.cells()
     return recipe
-
-
-def _with_all_settings(recipe: StudyRecipe, source: str) -> StudyRecipe:
-    """The recipe with every setting of its study, checked by the study's own model."""
-    checked = find_study(recipe.study).settings.read(recipe.settings, f"settings of {source}")
-    return recipe.model_copy(update={"settings": checked.model_dump(mode="json")})
 
 
 def _set(values: dict[str, Any], key: str, value: Any) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 import subprocess
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ def environment(seed: int, devices: int, nodes: int) -> dict[str, Any]:
     return {
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.machine()}",
-        "packages": {name: _version(name) for name in _PACKAGES},
+        "packages": dict(_versions()),
         "threads": torch.get_num_threads(),
         "accelerator": torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu",
         "devices": devices,
@@ -28,6 +29,11 @@ def environment(seed: int, devices: int, nodes: int) -> dict[str, Any]:
     }
 
 
+@cache
+def _versions() -> dict[str, str]:
+    return {name: _version(name) for name in _PACKAGES}
+
+
 def _version(package: str) -> str:
     try:
         return version(package)
@@ -35,6 +41,7 @@ def _version(package: str) -> str:
         return "not installed"
 
 
+@cache
 def _git_state() -> str | None:
     """Commit of the source tree that the package runs from, marked if it was changed; None outside a checkout.
 

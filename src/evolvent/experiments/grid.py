@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 from evolvent._core.errors import ConfigError
+from evolvent._core.files import remove_drafts
 from evolvent._core.slugs import slug
-from evolvent.experiments.engine import DataShelf, Prepared, Resources, advise_on_steps, measure_cost, prepare, run_cell
+from evolvent.experiments.cluster import ray_cluster
+from evolvent.experiments.engine import DataShelf, Prepared, Resources, prepare
+from evolvent.experiments.jobs import Bench, Event, Failed, Job, Measured, Runner, Started
 from evolvent.experiments.lock import is_main_process, locked, refuse_other_run
-from evolvent.experiments.observer import Observer
+from evolvent.experiments.observer import Observer, TrainingProgress
 from evolvent.experiments.recipe import Cell, Recipe
-from evolvent.experiments.record import Cost, Result, read_cell, read_recipe, read_result, write_config
+from evolvent.experiments.record import Result, read_cell, read_recipe, read_result, write_config
+from evolvent.experiments.workers import Workers
 
-_CHECKED_FIRST = 24  # variants that are built and measured before anything is written; further ones when they begin
+_CHECKED_FIRST = 24  # variants that are built before anything is written; further ones when they begin
 
 
 def run_folder(recipe: Recipe, out: Path | None = None) -> Path:
@@ -43,67 +48,130 @@ def run_grid(
 ) -> dict[str, Result]:
     """Run all cells that are not finished; results by cell label.
 
+    Cells run one after the other in this process, side by side in ``workers`` processes, or as tasks of a Ray cluster.
+    With the same number of CPU threads per cell the results are bitwise the same. One after the other, the first error
+    ends the run; otherwise a cell that fails leaves the others alone, and a cell whose process dies goes on from its
+    last checkpoint in another one.
+
     Args:
         recipe: what to run.
-        folder: the run folder.
+        folder: the run folder; with Ray all nodes must see it under the same path.
         resume: go on with a run that the folder holds; seeds may have been added to it.
         data_folder: where to look for data sets.
-        resources: processes that share each training.
-        observer: who looks on.
-        workers: cells that run side by side on this machine, each in a process of its own.
-        ray: address of a Ray cluster that runs the cells instead, or ``"local"``.
+        resources: processes that share each training. With ``ray``, ``devices`` counts the CPU cores of each cell or,
+            on a cluster with GPUs, its GPUs (one); with ``workers`` it must be left out.
+        observer: who looks on; its methods are called in the calling thread.
+        workers: cells that run at the same time on this machine. CPU threads and GPUs are divided between them.
+            With ``ray``, the largest number of cells at a time; else as many as the cluster has room for.
+        ray: ``"local"`` for a Ray on this machine that ends with the run, or the address of a cluster: ``"auto"``,
+            ``"host:port"`` or ``"ray://host:port"``.
 
     Raises:
-        ConfigError: if the folder holds a run already and ``resume`` is not set; before anything is written.
+        ConfigError: if the folder holds a run already and ``resume`` is not set, or the cluster cannot be reached;
+            before anything is written. At the end, if cells that ran side by side failed.
     """
     resources, observer = resources or Resources(), observer or Observer()
+    _check_places(workers, ray, resources)
+    in_turn = workers == 1 and ray is None
     cells = recipe.cells()
     if is_main_process():
         earlier = read_recipe(folder)
         refuse_other_run(earlier.identity if earlier else None, recipe.identity, folder, resume)
     folders = cell_folders_of(cells, folder)
+    results = {cell.label: finished_result(cell, folders[cell.label]) for cell in cells}
+    jobs = _jobs([cell for cell in cells if not results[cell.label]], folders, observer.interval)
     shelf = DataShelf(data_folder)
-    ready = _prepare_variants(cells, shelf, resources)
-    with locked(folder):
+    ready = _prepare_variants(jobs, shelf, resources if in_turn else Resources())
+    origin = "; ".join(dict.fromkeys(one.material.origin for one in ready.values()))
+    if in_turn or not jobs:
+        place = nullcontext(Bench(shelf, resources, ready))
+    else:
+        place = _side_by_side(resources.devices, data_folder, workers, ray)
+    del shelf, ready  # side by side, only the workers hold data
+    with place as runner, locked(folder):
         if is_main_process():
             write_config(folder / "recipe.yaml", _with_earlier_seeds(recipe, folder))
-        observer.grid_starts(cells, "; ".join(dict.fromkeys(one.material.origin for one in ready.values())))
-        return _run_in_turn(cells, folders, shelf, ready, resources, observer)
+        observer.grid_starts(cells, origin)
+        for cell in cells:
+            if result := results[cell.label]:
+                observer.cell_skipped(cell, folders[cell.label], result)
+        try:
+            failures = _run(jobs, runner, results, observer)
+        finally:
+            if not in_turn:
+                remove_drafts(folder)  # of workers that were ended in the middle of a file
+    if failures:
+        raise _some_failed(failures, len(cells))
+    return {label: result for label, result in results.items() if result}
 
 
-def _prepare_variants(cells: list[Cell], shelf: DataShelf, resources: Resources) -> dict[str, Prepared]:
+def _check_places(workers: int, ray: str | None, resources: Resources) -> None:
+    """What cells that run side by side cannot be given."""
+    if workers < 1:
+        raise ConfigError(f"--workers must be at least 1, got {workers}.")
+    if workers == 1 and ray is None:
+        return
+    if resources.nodes > 1 or (ray is None and resources.devices > 1):
+        leave = "--nodes" if ray is not None else "--devices and --nodes"
+        raise ConfigError(f"side by side, each cell is trained in one process. Leave out {leave}.")
+    if not is_main_process():
+        raise ConfigError(
+            "--workers and --ray start processes of their own. Start evolvent itself in one process only."
+        )
+
+
+def _side_by_side(
+    devices: int, data_folder: Path | None, workers: int, ray: str | None
+) -> AbstractContextManager[Runner]:
+    """Who carries out jobs side by side."""
+    if ray is None:
+        return nullcontext(Workers(workers, data_folder))
+    return ray_cluster(ray, devices, workers if workers > 1 else None, data_folder)
+
+
+def _jobs(cells: list[Cell], folders: dict[str, Path], interval: float) -> list[Job]:
+    firsts = {cell.variant: cell.label for cell in reversed(cells)}
+    return [Job(cell, folders[cell.label], firsts[cell.variant] == cell.label, interval) for cell in cells]
+
+
+def _prepare_variants(jobs: list[Job], shelf: DataShelf, resources: Resources) -> dict[str, Prepared]:
     """The first cell of each variant, ready to be trained; of many variants only the first ones."""
-    firsts = {cell.variant: cell for cell in reversed(cells)}
-    order = list(dict.fromkeys(cell.variant for cell in cells))[:_CHECKED_FIRST]
-    return {firsts[v].label: prepare(firsts[v], shelf.material(firsts[v]), resources) for v in order}
+    firsts = [job.cell for job in jobs if job.first][:_CHECKED_FIRST]
+    return {cell.label: prepare(cell, shelf.material(cell), resources) for cell in firsts}
 
 
-def _run_in_turn(
-    cells: list[Cell],
-    folders: dict[str, Path],
-    shelf: DataShelf,
-    ready: dict[str, Prepared],
-    resources: Resources,
-    observer: Observer,
-) -> dict[str, Result]:
-    costs: dict[str, Cost] = {}
-    results: dict[str, Result] = {}
-    for cell in cells:
-        where = folders[cell.label]
-        prepared = ready.pop(cell.label, None)
-        result = finished_result(cell, where)
-        if result:
-            observer.cell_skipped(cell, where, result)
-        else:
-            prepared = prepared or prepare(cell, shelf.material(cell), resources)
-            if cell.variant not in costs:
-                costs[cell.variant] = measure_cost(prepared)
-                observer.network_measured(cell, costs[cell.variant], advise_on_steps(prepared))
-            observer.cell_starts(cell, where, resumed=(where / "checkpoints").exists())
-            result = run_cell(prepared, where, costs[cell.variant], resources, observer)
-            observer.cell_ends(cell, where, result)
-        results[cell.label] = result
-    return results
+def _run(jobs: list[Job], runner: Runner, results: dict[str, Result | None], observer: Observer) -> dict[str, str]:
+    """Carry the jobs out and fill in their results; the reasons of those that failed, by cell label."""
+    failures: dict[str, str] = {}
+    measured: set[str] = set()
+
+    def tell(job: Job, event: Event) -> None:
+        match event:
+            case Measured(cost, advice) if job.cell.variant not in measured:
+                measured.add(job.cell.variant)
+                observer.network_measured(job.cell, cost, advice)
+            case Started(resumed):
+                observer.cell_starts(job.cell, job.folder, resumed)
+            case TrainingProgress():
+                observer.cell_progresses(job.cell, event)
+            case Result():
+                results[job.cell.label] = event
+                observer.cell_ends(job.cell, job.folder, event)
+            case Failed(reason):
+                failures[job.cell.label] = reason
+                observer.cell_fails(job.cell, job.folder, reason)
+
+    runner.run(jobs, tell)
+    return failures
+
+
+def _some_failed(failures: dict[str, str], cells: int) -> ConfigError:
+    label, reason = next(iter(failures.items()))
+    count = f"{len(failures)} of {cells} cells" if cells > 1 else "the cell"
+    which = f"The first was {label}" if len(failures) > 1 else label
+    return ConfigError(
+        f"{count} failed. {which}: {reason.rstrip('.')}. Add --resume to go on with what is not finished."
+    )
 
 
 def finished_result(cell: Cell, folder: Path) -> Result | None:

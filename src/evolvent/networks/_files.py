@@ -6,7 +6,6 @@ import os
 from pathlib import Path
 from typing import Any
 
-import yaml
 from torch import Tensor, nn
 
 from evolvent._core.errors import ConfigError, EvolventError, ModelFileError
@@ -27,6 +26,7 @@ def save(model: nn.Module, folder: str | os.PathLike[str]) -> None:
     >>> type(ev.load(path)).__name__
     'ImageNetwork'
     """
+    import yaml  # here, because it would slow down every import of the package
     from safetensors.torch import save as serialise
 
     spec = getattr(model, "spec", None)
@@ -58,6 +58,8 @@ def load(folder: str | os.PathLike[str]) -> nn.Module:
 
 
 def _rebuild(path: Path) -> nn.Module:
+    import yaml
+
     if not path.is_file():
         raise ModelFileError(f"{path.parent} is not a saved model: it has no {path.name}. Save one with ev.save.")
     try:

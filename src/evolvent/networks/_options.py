@@ -1,45 +1,44 @@
-"""Options of networks: each a declared field with type, limits, default and description."""
+"""Options of networks: each a declared field with type, limits, description and default."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Self, TypeAlias
+import math
+from dataclasses import dataclass, fields
+from functools import cache
+from typing import Annotated, Any, Literal, Self, TypeAlias, get_type_hints
 
-from pydantic import Field, ValidationError
+from annotated_types import Ge, Gt, Len, Lt
 
-from evolvent._core.config import Config
 from evolvent._core.errors import ConfigError, UnknownNameError
 
-Count: TypeAlias = Annotated[int, Field(ge=1)]
+Count: TypeAlias = Annotated[int, Ge(1)]
 Readout: TypeAlias = Literal["classification", "segmentation"]
 
 # Options that several families have, so that a family only states its own default.
-NumClasses: TypeAlias = Annotated[Count, Field(description="number of classes")]
-InChannels: TypeAlias = Annotated[Count, Field(description="channels of an image")]
+NumClasses: TypeAlias = Annotated[Count, "number of classes"]
+InChannels: TypeAlias = Annotated[Count, "channels of an image"]
 ImageSize: TypeAlias = Annotated[
     Count | tuple[Count, Count],
-    Field(description="height and width of an image, or one number for both; the linear map of the head needs them"),
+    "height and width of an image, or one number for both; the linear map of the head needs them",
 ]
-Channels: TypeAlias = Annotated[tuple[Count, ...], Field(min_length=1, description="feature maps of each unit")]
-Width: TypeAlias = Annotated[Count, Field(description="number of features or feature maps")]
+Channels: TypeAlias = Annotated[tuple[Count, ...], Len(1), "feature maps of each unit"]
+Width: TypeAlias = Annotated[Count, "number of features or feature maps"]
 Blocks: TypeAlias = Annotated[
-    Count | tuple[Count, ...], Field(description="blocks (steps) of each unit, one number for all or one for each")
+    Count | tuple[Count, ...], "blocks (steps) of each unit, one number for all or one for each"
 ]
-StepSize: TypeAlias = Annotated[float, Field(gt=0, allow_inf_nan=False, description="step size h")]
-ReadoutOption: TypeAlias = Annotated[Readout, Field(description="one class per image, or one per pixel")]
-HeadPool: TypeAlias = Annotated[Count, Field(description="average pooling before the linear map of the head")]
-Dropout: TypeAlias = Annotated[float, Field(ge=0, lt=1, description="share of pooled features dropped in training")]
-Operator: TypeAlias = Annotated[str, Field(description="kind of the operator K, such as full, lean or multigrid")]
-NormOption: TypeAlias = Annotated[
-    Literal["batch", "group"] | None, Field(description="normalisation inside the blocks, or none")
-]
-Bias: TypeAlias = Annotated[bool, Field(description="learn a bias b inside the blocks, one number per channel")]
-Damping: TypeAlias = Annotated[
-    float, Field(ge=0, allow_inf_nan=False, description="damping gamma of antisymmetric dynamics")
-]
+StepSize: TypeAlias = Annotated[float, Gt(0), Lt(math.inf), "step size h"]
+ReadoutOption: TypeAlias = Annotated[Readout, "one class per image, or one per pixel"]
+HeadPool: TypeAlias = Annotated[Count, "average pooling before the linear map of the head"]
+Dropout: TypeAlias = Annotated[float, Ge(0), Lt(1), "share of pooled features dropped in training"]
+Operator: TypeAlias = Annotated[str, "kind of the operator K, such as full, lean or multigrid"]
+NormOption: TypeAlias = Annotated[Literal["batch", "group"] | None, "normalisation inside the blocks, or none"]
+Bias: TypeAlias = Annotated[bool, "learn a bias b inside the blocks, one number per channel"]
+Damping: TypeAlias = Annotated[float, Ge(0), Lt(math.inf), "damping gamma of antisymmetric dynamics"]
 
 
-class NetworkOptions(Config):
-    """The options of a family of networks: a field for each, with a default and a description.
+@dataclass(frozen=True, kw_only=True)
+class NetworkOptions:
+    """The options of a family of networks: a field for each, annotated with limits and a description.
 
     >>> NetworkOptions.read({"num_classes": 3}, "my_network")
     NetworkOptions(num_classes=3)
@@ -48,22 +47,44 @@ class NetworkOptions(Config):
     num_classes: NumClasses = 10
 
     @classmethod
+    def names(cls) -> list[str]:
+        """Names of all options."""
+        return [option.name for option in fields(cls)]
+
+    @classmethod
+    def descriptions(cls) -> dict[str, str]:
+        """What each option means; empty for an option without a description."""
+        hints = get_type_hints(cls, include_extras=True)
+        notes = {name: getattr(hints[name], "__metadata__", ()) for name in cls.names()}
+        return {name: next((n for n in found if isinstance(n, str)), "") for name, found in notes.items()}
+
+    @classmethod
     def read(cls, values: dict[str, Any], source: str) -> Self:
         """Check the names, types and limits of options, which also come from files; ``source`` is the network."""
-        known = list(cls.model_fields)
+        from pydantic import ValidationError
+
         for name in values:
-            if name not in known:
-                raise UnknownNameError(f"option of {source}", name, known, f"It takes {', '.join(known)}.")
+            if name not in cls.names():
+                advice = f"It takes {', '.join(cls.names())}."
+                raise UnknownNameError(f"option of {source}", name, cls.names(), advice)
         try:
-            return cls.model_validate(values)
+            return _validator(cls).validate_python(values)
         except ValidationError as error:
             fault = error.errors()[0]
             message = f"{fault['msg'].lower()}, got {fault['input']!r}"
             raise ConfigError(f"{source}: {fault['loc'][0]}: {message}.") from None
 
 
+@dataclass(frozen=True, kw_only=True)
 class ImageOptions(NetworkOptions):
     """The options that all networks for images share."""
 
     in_channels: InChannels = 3
     dropout: Dropout = 0.0
+
+
+@cache
+def _validator(options: type[NetworkOptions]) -> Any:
+    from pydantic import TypeAdapter  # here, because it would double the time that the package takes to import
+
+    return TypeAdapter(options)

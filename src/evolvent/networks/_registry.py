@@ -43,7 +43,7 @@ class ModelEntry:
 
     def known_options(self) -> list[str]:
         """Names of the options."""
-        return list(self.options.model_fields)
+        return self.options.names()
 
     def read_options(self, given: dict[str, Any]) -> NetworkOptions:
         """All options: those given, those fixed by the name, and the defaults of the family."""

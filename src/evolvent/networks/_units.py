@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Annotated
 
-from pydantic import Field
 from torch import nn
 
 from evolvent.dynamics.layers import LayerOptions
@@ -32,6 +32,7 @@ from evolvent.networks._skeleton import (
 )
 
 
+@dataclass(frozen=True, kw_only=True)
 class UnitOptions(ImageOptions):
     """The options of every network in this frame; a family with more options, or other defaults, subclasses it."""
 
@@ -40,9 +41,7 @@ class UnitOptions(ImageOptions):
     blocks: Blocks = 6
     step_size: StepSize = 0.1
     readout: ReadoutOption = "classification"
-    coarsen: Count = Field(
-        1, description="for segmentation, stride of the first convolution; the answer is interpolated back"
-    )
+    coarsen: Annotated[Count, "for segmentation, stride of the first convolution; the answer is interpolated back"] = 1
     head_pool: HeadPool = 2
     operator: Operator = "full"
     norm: NormOption = None

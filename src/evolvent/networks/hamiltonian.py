@@ -3,6 +3,8 @@ Ruthotto 2017)."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from torch import nn
 
 from evolvent._core.checks import check_even
@@ -41,6 +43,7 @@ def hamiltonian(options: UnitOptions) -> ImageNetwork:
     return unit_network(options, make_unit)
 
 
+@dataclass(frozen=True, kw_only=True)
 class AntisymmetricOptions(UnitOptions):
     step_size: StepSize = 0.3
     damping: Damping = 0.1

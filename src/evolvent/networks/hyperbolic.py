@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -30,6 +31,7 @@ from evolvent.networks._units import UnitOptions, unit_network
 from evolvent.operators import HaarTransform
 
 
+@dataclass(frozen=True, kw_only=True)
 class HyperbolicOptions(UnitOptions):
     step_size: StepSize = 0.3
     norm: NormOption = "batch"
@@ -48,6 +50,7 @@ def hyperbolic(options: HyperbolicOptions) -> ImageNetwork:
     return unit_network(options, lambda unit: [_waves(unit.width, unit.blocks, options)])
 
 
+@dataclass(frozen=True, kw_only=True)
 class LeapfrogOptions(UnitOptions):
     step_size: StepSize = 0.3
     bias: Bias = True
@@ -66,6 +69,7 @@ def leapfrog(options: LeapfrogOptions) -> ImageNetwork:
     return unit_network(options, lambda unit: [_waves(unit.width, unit.blocks, options)])
 
 
+@dataclass(frozen=True, kw_only=True)
 class WaveletOptions(ImageOptions):
     image_size: ImageSize = 32
     width: Width = 8

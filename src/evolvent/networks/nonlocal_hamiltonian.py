@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from pydantic import Field
+from dataclasses import dataclass
+from typing import Annotated
+
+from annotated_types import Gt
 from torch import nn
 
 from evolvent._core.checks import check_even
@@ -19,13 +22,14 @@ from evolvent.networks.nonlocal_block import NonlocalBlock, NonlocalName
 _BEFORE = 2  # blocks of a unit that come before its nonlocal block
 
 
+@dataclass(frozen=True, kw_only=True)
 class NonlocalHamiltonianOptions(UnitOptions):
-    nonlocal_operator: NonlocalName = Field(
-        "diffusion", description="the integral operator O: L, (-Δ)^(1/2), (-Δ)^(-1/2) or (-Δ)^(-1), in this order"
-    )
-    stages: Count = Field(2, description="stages of each nonlocal block")
-    subsample: Count = Field(2, description="pool size inside the nonlocal blocks; in the paper 2, 3 or 4 by data set")
-    scale: float = Field(1.0, gt=0, allow_inf_nan=False, description="scale λ of the kernel")
+    nonlocal_operator: Annotated[
+        NonlocalName, "the integral operator O: L, (-Δ)^(1/2), (-Δ)^(-1/2) or (-Δ)^(-1), in this order"
+    ] = "diffusion"
+    stages: Annotated[Count, "stages of each nonlocal block"] = 2
+    subsample: Annotated[Count, "pool size inside the nonlocal blocks; in the paper 2, 3 or 4 by data set"] = 2
+    scale: Annotated[float, Gt(0), "scale λ of the kernel"] = 1.0
 
 
 @register_family(

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Annotated
+
 import torch
-from pydantic import Field
+from annotated_types import Ge
 from torch import Tensor, nn
 
 from evolvent._core.state import State
@@ -53,18 +56,20 @@ class ZeroChannels(nn.Module):
         return torch.cat((u, u.new_zeros(len(u), self.count, *u.shape[2:])), dim=1)
 
 
+@dataclass(frozen=True, kw_only=True)
 class OdeOptions(ImageOptions):
     """The options that ODE-Net and RK-Net share."""
 
     in_channels: InChannels = 1
     width: Width = 64
-    augment: int = Field(0, ge=0, description="channels of zeros appended before the ODE")
-    groups: Count = Field(32, description="groups of the normalisation; few channels need few groups")
+    augment: Annotated[int, Ge(0), "channels of zeros appended before the ODE"] = 0
+    groups: Annotated[Count, "groups of the normalisation; few channels need few groups"] = 32
 
 
+@dataclass(frozen=True, kw_only=True)
 class OdeNetOptions(OdeOptions):
-    rtol: float = Field(1e-3, description="relative tolerance of the solver")
-    atol: float = Field(1e-3, description="absolute tolerance of the solver")
+    rtol: Annotated[float, "relative tolerance of the solver"] = 1e-3
+    atol: Annotated[float, "absolute tolerance of the solver"] = 1e-3
 
 
 @register_family("odenet", OdeNetOptions, papers=("chen2018", "dupont2019"), recipe="mnist-families")
@@ -83,8 +88,9 @@ def odenet(options: OdeNetOptions) -> ImageNetwork:
     return _ode_network(options, Dopri5(options.rtol, options.atol), steps=1)
 
 
+@dataclass(frozen=True, kw_only=True)
 class RkNetOptions(OdeOptions):
-    steps: Count = Field(1, description="number of steps over unit time")
+    steps: Annotated[Count, "number of steps over unit time"] = 1
 
 
 @register_family("rknet", RkNetOptions, papers=("chen2018",), recipe="mnist-families")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from torch import nn
 
 from evolvent.dynamics import Parabolic, ReactionDiffusion
@@ -13,6 +15,7 @@ from evolvent.networks._skeleton import ImageNetwork
 from evolvent.networks._units import Unit, UnitOptions, unit_network
 
 
+@dataclass(frozen=True, kw_only=True)
 class DiffusionOptions(UnitOptions):
     step_size: StepSize = 0.3
     norm: NormOption = "batch"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from dataclasses import dataclass
+from typing import Annotated, Literal
 
-from pydantic import Field
 from torch import Tensor, nn
 
 from evolvent._core.checks import check_even
@@ -61,16 +61,17 @@ class PointNetwork(nn.Module):
             )
 
 
+@dataclass(frozen=True, kw_only=True)
 class PointOptions(NetworkOptions):
     num_classes: NumClasses = 2
-    in_features: Count = Field(2, description="coordinates of a point")
+    in_features: Annotated[Count, "coordinates of a point"] = 2
     width: Width = 8
-    layers: Count = Field(16, description="number of steps")
+    layers: Annotated[Count, "number of steps"] = 16
     step_size: StepSize = 0.25
-    dynamics: Literal["residual", "antisymmetric", "hamiltonian"] = Field("residual", description="right-hand side")
+    dynamics: Annotated[Literal["residual", "antisymmetric", "hamiltonian"], "right-hand side"] = "residual"
     damping: Damping = 0.1
-    lift: Literal["zero", "linear"] = Field(
-        "zero", description="append zeros to a point (zero), or learn an affine map (linear)"
+    lift: Annotated[Literal["zero", "linear"], "append zeros to a point (zero), or learn an affine map (linear)"] = (
+        "zero"
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any, Literal
 
 import torch
@@ -48,7 +48,7 @@ def refine(
 
 def _refined_spec(spec: ModelSpec) -> ModelSpec:
     entry = model_entry(spec.name)
-    options = dict(entry.read_options(spec.options))
+    options = asdict(entry.read_options(spec.options))
     changes: dict[str, Any] = {name: _doubled(options[name]) for name in _DEPTH if name in options}
     if not changes:
         raise ConfigError(f"{spec.name} has no option for its number of steps ({' or '.join(_DEPTH)}) to be doubled.")

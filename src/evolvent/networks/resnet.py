@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -17,6 +18,7 @@ from evolvent.networks._registry import register_family, register_member
 from evolvent.networks._skeleton import ImageNetwork, PixelClassifier, PooledLinear, per_unit, plain_conv
 
 
+@dataclass(frozen=True, kw_only=True)
 class ResidualOptions(ImageOptions):
     """The options of residual networks."""
 
@@ -26,6 +28,7 @@ class ResidualOptions(ImageOptions):
     readout: ReadoutOption = "classification"
 
 
+@dataclass(frozen=True, kw_only=True)
 class ResNetOptions(ResidualOptions):
     blocks: Blocks = 7
 
@@ -50,6 +53,7 @@ def resnet(options: ResNetOptions) -> ImageNetwork:
     return _residual_network(options, "post", lambda _: ProjectedEuler())
 
 
+@dataclass(frozen=True, kw_only=True)
 class PreResNetOptions(ResidualOptions):
     channels: Channels = (24, 48, 92)
 

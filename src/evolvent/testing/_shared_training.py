@@ -47,8 +47,8 @@ def train_together(cell: Cell, folder: Path, data_folder: Path | None, processes
             raise AssertionError(f"shared: process {rank} of {processes} failed: {(said or ['no message'])[-1]}")
     if None in codes:
         raise AssertionError(
-            f"shared: {processes} processes did not end in {_LONGEST} s; the test of the kept model runs in one process, "
-            "so conclude and measure must not wait for others."
+            f"shared: {processes} processes did not end in {_LONGEST} s. The kept model is tested in one process, so "
+            "conclude and measure must not wait for others."
         )
 
 

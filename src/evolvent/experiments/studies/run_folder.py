@@ -50,7 +50,7 @@ def run_study(recipe: StudyRecipe, folder: Path, *, resume: bool = False, tell: 
             write_config(folder / "recipe.yaml", recipe.model_copy(update={"seeds": seeds}))
             write_json(folder / "environment.json", environment(missing[0], devices=1, nodes=1) | {"seeds": seeds})
         for number, seed in enumerate(missing):
-            _run_seed(recipe, folder, seed, _told_for(seed, number, missing, tell))
+            write_seed(folder, _run_seed(recipe, seed, _told_for(seed, number, missing, tell)))
     return [_read_seed(folder, seed) for seed in dict.fromkeys(recipe.seeds)]
 
 
@@ -77,13 +77,19 @@ def read_study(folder: Path) -> list[SeedResult]:
     return found
 
 
-def _run_seed(recipe: StudyRecipe, folder: Path, seed: int, tell: Tell) -> None:
+def write_seed(folder: Path, result: SeedResult) -> None:
+    """Write what one seed gave into the folder of its study; ``findings.json`` last."""
+    place = _place(folder, result.seed)
+    write_json(place / "seconds.json", {"seconds": round(result.seconds, 3)})
+    write_findings(place, result.findings)
+
+
+def _run_seed(recipe: StudyRecipe, seed: int, tell: Tell) -> SeedResult:
     study = find_study(recipe.study)
     settings = study.settings.read(recipe.settings, f"settings of recipe {recipe.name!r}")
     began = time.perf_counter()
     findings = study.run(settings, seed, tell)
-    write_json(_place(folder, seed) / "seconds.json", {"seconds": round(time.perf_counter() - began, 3)})
-    write_findings(_place(folder, seed), findings)
+    return SeedResult(seed, time.perf_counter() - began, findings)
 
 
 def _told_for(seed: int, number: int, seeds: Sequence[int], tell: Tell) -> Tell:

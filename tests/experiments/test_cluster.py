@@ -1,0 +1,107 @@
+"""Cells as Ray tasks: the same weights, also when a worker is killed; a cluster that does not answer is told in a line.
+
+Ray is started once for all tests of this file.
+"""
+
+import builtins
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from evolvent._core.errors import ConfigError
+from evolvent.experiments.engine import Resources
+from evolvent.experiments.grid import run_grid
+
+from .test_workers import EXPLODES, Notes, assert_same_weights
+
+
+@pytest.fixture(scope="module")
+def ray():
+    """A Ray of two CPUs on this machine."""
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    ray = pytest.importorskip("ray")
+    ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+    yield ray
+    ray.shutdown()
+
+
+class RayKiller(Notes):
+    """Kills the processes that train, once, when a cell is some steps into its training."""
+
+    interval, hit = 0.02, None
+
+    def cell_progresses(self, cell, progress):
+        super().cell_progresses(cell, progress)
+        if progress.step > 4 and not self.hit:
+            self.hit = cell.label
+            for path in Path("/proc").glob("[0-9]*/cmdline"):
+                if b"ray::_carry_out" in path.read_bytes():
+                    os.kill(int(path.parent.name), signal.SIGKILL)
+
+
+@pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="finds the processes to kill in /proc")
+def test_the_weights_are_bitwise_those_of_one_process_although_workers_are_killed(ray, tiny, tmp_path):
+    recipe, killer = tiny(seeds=[0, 1], training={"epochs": 4, "checkpoint_steps": 5}), RayKiller()
+    run_grid(recipe, tmp_path / "turn")
+    results = run_grid(recipe, tmp_path / "ray", ray="local", observer=killer)
+    assert (killer.hit, True) in killer.of("starts")
+    assert len(killer.of("measured")) == 1
+    assert list(results) == ["hamiltonian-seed0", "hamiltonian-seed1"]
+    assert_same_weights(tmp_path / "turn", tmp_path / "ray")
+    assert ray.is_initialized()  # it was there before
+
+
+def test_undisturbed_the_weights_are_those_of_one_process_and_a_failure_stays_alone(ray, tiny, tmp_path):
+    training = {"training": {"epochs": 1}}
+    run_grid(tiny(seeds=[0, 1], variants={"good": {}}, **training), tmp_path / "turn")
+    notes = Notes()
+    with pytest.raises(ConfigError, match=r"^1 of 2 cells failed\. bad-seed0: .* --resume"):
+        run_grid(
+            tiny(variants={"good": {}, "bad": EXPLODES}, **training), tmp_path / "bad", ray="local", observer=notes
+        )
+    assert notes.of("ends") == [("good-seed0",)]
+    run_grid(tiny(seeds=[0, 1], variants={"good": {}}, **training), tmp_path / "ray", ray="local", workers=2)
+    assert_same_weights(tmp_path / "turn", tmp_path / "ray")
+
+
+def test_a_cell_that_fits_on_no_node_is_refused_before_anything_is_written(ray, tiny, tmp_path):
+    with pytest.raises(ConfigError, match="no node of the Ray cluster has 64 CPUs"):
+        run_grid(tiny(), tmp_path / "run", ray="local", resources=Resources(devices=64))
+    with pytest.raises(ConfigError, match="Leave out --nodes"):
+        run_grid(tiny(), tmp_path / "run", ray="local", resources=Resources(nodes=2))
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:1", "ray://127.0.0.1:1", "nowhere"])
+def test_a_cluster_that_does_not_answer_is_told_in_one_line(tiny, tmp_path, monkeypatch, address):
+    ray = pytest.importorskip("ray")
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    with pytest.raises(ConfigError, match=r"no Ray cluster answers at|--ray takes local, auto") as caught:
+        run_grid(tiny(), tmp_path / "run", ray=address)
+    assert "\n" not in str(caught.value)
+    assert not (tmp_path / "run").exists()
+
+
+def test_without_ray_the_extra_is_named(tiny, tmp_path, monkeypatch):
+    real = builtins.__import__
+
+    def without_ray(name, *args, **kwargs):
+        if name == "ray":
+            raise ModuleNotFoundError(name)
+        return real(name, *args, **kwargs)
+
+    monkeypatch.setattr(builtins, "__import__", without_ray)
+    with pytest.raises(ConfigError, match=r"pip install 'evolvent\[cluster\]'"):
+        run_grid(tiny(), tmp_path / "run", ray="local")
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.slow
+def test_a_ray_of_its_own_ends_with_the_run(tiny, tmp_path):
+    ray = pytest.importorskip("ray")
+    if ray.is_initialized():
+        ray.shutdown()
+    run_grid(tiny(training={"epochs": 1}), tmp_path / "run", ray="local")
+    assert not ray.is_initialized()
