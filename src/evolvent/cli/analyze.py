@@ -61,4 +61,4 @@ def _trained(folder: Path, data: Path | None, count: int, as_trained: bool) -> t
         raise ConfigError(f"{cell.label}: the task {cell.task.name} has no example inputs to analyze it with.")
     model = load(folder / "model")
     set_gradient(model, cell.training.gradient if as_trained else "backprop")
-    return cell.folder_name, cell.label, model, material.example[:count]
+    return cell.folder_name, cell.label, model, material.example[:count].clone()

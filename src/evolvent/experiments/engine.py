@@ -108,7 +108,7 @@ def measure_cost(ready: Prepared) -> Cost:
     for _ in cell.training.refine_at:
         model = refine(model)
     batch_size = Batches(ready.material.train, cell.data.batch_size).size
-    some = None if example is None or len(example) < 2 else example[:2]
+    some = None if example is None or len(example) < 2 else example[:2].clone()  # a view would count as a whole
     return Cost(
         parameters=analysis.count_parameters(model),
         multiply_adds=None if some is None else analysis.count_multiply_adds(model, some[0]),
