@@ -82,7 +82,7 @@ def test_data_verbs(tmp_path):
         (["run", "demo", "--set", "variants={}", "--set", "model.name=resnt44"], "Did you mean 'resnet44'"),
         (["run", "demo", "--set", "data.name=minst"], "Did you mean 'mnist'"),
         (["run", "nowhere.yaml"], "no recipe file"),
-        (["run", "multilevel", "--set", "settings.chanels=1"], "Did you mean 'channels'"),
+        (["run", "multilevel", "--set", "settings.chanels=1"], "Did you mean 'settings.channels'"),
         (["run", "multilevel", "--set", "settings.batch=0"], "batch"),
         (["run", "multilevel", "--set", "settings=3"], "settings"),
         (["run", "multilevel", "--devices", "2"], "one process"),

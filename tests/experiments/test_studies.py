@@ -195,7 +195,7 @@ def test_grid_recipes_stay_grid_recipes():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        (["settings.chanels=3"], "Did you mean 'channels'"),
+        (["settings.chanels=3"], "Did you mean 'settings.channels'"),
         (["settings.coarsest=many"], "coarsest"),
         (["settings.coarsest=0"], "coarsest"),
         (["study=multilevels"], "Did you mean 'multilevel'"),
