@@ -14,7 +14,7 @@ import torch
 from evolvent._core.files import write_text
 
 
-def store(name: str, measured: dict[str, Any], packages: tuple[str, ...] = ("evolvent", "torch", "lightning")) -> None:
+def store(name: str, measured: dict[str, Any], packages: tuple[str, ...] = ("evolvent", "torch", "lightning-fabric")) -> None:
     """Write ``results/<name>.json`` beside this file."""
     circumstances = {
         "benchmark": name,

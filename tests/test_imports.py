@@ -125,12 +125,12 @@ def loaded_by(program: str) -> set[str]:
 
 
 def test_networks_load_no_heavy_package():
-    heavy = {"lightning", "matplotlib", "sklearn", "scipy", "pandas", "torchmetrics", "torchdiffeq"}
+    heavy = {"lightning_fabric", "matplotlib", "sklearn", "scipy", "pandas", "torchdiffeq"}
     assert loaded_by("import evolvent; evolvent.create_model") & heavy == set()
 
 
 def test_command_line_starts_without_torch():
-    assert loaded_by("import evolvent.cli") & {"torch", "lightning", "matplotlib", "scipy", "sklearn"} == set()
+    assert loaded_by("import evolvent.cli") & {"torch", "lightning_fabric", "matplotlib", "scipy", "sklearn"} == set()
 
 
 def test_bare_import_loads_nothing_else():

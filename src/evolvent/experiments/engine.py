@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from lightning.fabric import Fabric
-from lightning.fabric.strategies.ddp import DDPStrategy
+from lightning_fabric import Fabric
+from lightning_fabric.strategies.ddp import DDPStrategy
 from torch import nn
 from torch.optim.swa_utils import update_bn
 

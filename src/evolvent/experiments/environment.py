@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-_PACKAGES = ("evolvent", "torch", "lightning", "torchmetrics", "numpy", "safetensors")
+_PACKAGES = ("evolvent", "torch", "lightning-fabric", "numpy", "safetensors")
 
 
 def environment(seed: int, devices: int, nodes: int) -> dict[str, Any]:

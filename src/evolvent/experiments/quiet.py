@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-_LOGGERS = ("lightning", "lightning.pytorch", "lightning.fabric")
+_LOGGERS = ("lightning.fabric", "lightning_fabric")
 
 
 @contextmanager
@@ -16,7 +16,7 @@ def quiet_lightning() -> Iterator[None]:
     loggers = [logging.getLogger(name) for name in _LOGGERS]
     levels = [logger.level for logger in loggers]
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", module="lightning")
+        warnings.filterwarnings("ignore", module="lightning_fabric")
         for logger in loggers:
             logger.setLevel(logging.ERROR)
         try:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import torch
-from lightning.fabric import Fabric
+from lightning_fabric import Fabric
 from torch import Tensor
 
 from evolvent._core.errors import ConfigError
