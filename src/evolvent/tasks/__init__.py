@@ -1,7 +1,18 @@
 """Tasks: what a network is trained for. One file per task; the engine knows them through :class:`Task` alone."""
 
 from evolvent.tasks.classification import Classification
-from evolvent.tasks.findings import Figure, Findings
+from evolvent.tasks.findings import (
+    Animation,
+    Curve,
+    Features,
+    Field,
+    Figure,
+    Findings,
+    Gallery,
+    LabelMaps,
+    Matrix,
+    Table,
+)
 from evolvent.tasks.optimizers import OptimizerConfig, make_optimizer, needs_closure
 from evolvent.tasks.points import Points
 from evolvent.tasks.schedules import ScheduleConfig, learning_rate_factor
@@ -26,10 +37,17 @@ from evolvent.tasks.task import (
 
 __all__ = [
     "TASKS",
+    "Animation",
     "Classification",
+    "Curve",
     "DataSettings",
+    "Features",
+    "Field",
     "Figure",
     "Findings",
+    "Gallery",
+    "LabelMaps",
+    "Matrix",
     "OptimizerConfig",
     "Plan",
     "Points",
@@ -37,6 +55,7 @@ __all__ = [
     "Segmentation",
     "Setup",
     "Sums",
+    "Table",
     "Task",
     "TaskSettings",
     "Turn",

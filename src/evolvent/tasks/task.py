@@ -92,6 +92,11 @@ class Task(nn.Module, ABC):
         model: the network, built for ``material``.
         material: what it is trained on.
         setup: the recipe's settings for this task.
+
+    Attributes:
+        model: the network.
+        setup: the settings; ``setup.settings`` and ``setup.data`` are the recipe's ``task`` and ``data`` sections.
+        material_name: name of the data set.
     """
 
     Settings: ClassVar[type[TaskSettings]] = TaskSettings
@@ -145,7 +150,10 @@ class Task(nn.Module, ABC):
         return [Turn(trainable(self.model), self.setup.optimizer, self.setup.schedule)]
 
     def conclude(self, test: Batches) -> Findings:
-        """Look at the trained network; by default just the figures on the test rows. Called in one process."""
+        """Look at the trained network; by default just the figures on the test rows. Called in one process.
+
+        Batches of ``test`` are as the source makes them; :meth:`placed` gives them as the network takes them.
+        """
         return Findings(figures=self.test_figures(test))
 
     def save_kept(self, folder: Path) -> None:
@@ -154,8 +162,7 @@ class Task(nn.Module, ABC):
 
     def load_kept(self, folder: Path) -> None:
         """Load what :meth:`save_kept` wrote."""
-        device = next(self.model.parameters()).device
-        self.model = load(folder).to(device)
+        self.model = load(folder).to(next(self.model.parameters()).device)
 
     def forward(self, batch: Any, turn: str) -> tuple[Tensor, Sums]:
         """The objective; data parallel training wraps this."""
@@ -165,13 +172,20 @@ class Task(nn.Module, ABC):
         """The figures on all rows of a source."""
         return self.figures_of(self.add_up(test))
 
+    def placed(self, batch: Any) -> Any:
+        """A batch on the network's device, its floating-point numbers in the network's precision.
+
+        Batches that :meth:`objective` and :meth:`measure` are given are placed already.
+        """
+        like = next(self.model.parameters())
+        return to_device(batch, like.device, like.dtype)
+
     def add_up(self, batches: Batches) -> Sums:
         """Measures added up over this process's share of a source, in evaluation mode."""
         total: Sums = {}
-        device = next(self.parameters()).device
         with evaluating(self):
             for batch in batches.once():
-                add_sums(total, self.measure(to_device(batch, device)))
+                add_sums(total, self.measure(self.placed(batch)))
         return total
 
 
@@ -235,16 +249,16 @@ def evaluating(module: nn.Module) -> Iterator[None]:
         module.train(was_training)
 
 
-def to_device(batch: Any, device: torch.device) -> Any:
-    """Tensors in nested tuples, lists and mappings, moved to a device."""
+def to_device(batch: Any, device: torch.device, dtype: torch.dtype | None = None) -> Any:
+    """Tensors in nested tuples, lists and mappings, moved to a device; floating-point numbers become ``dtype``."""
     if isinstance(batch, Tensor):
-        return batch.to(device, non_blocking=True)
+        return batch.to(device, dtype if batch.is_floating_point() else None, non_blocking=True)
     if isinstance(batch, tuple) and hasattr(batch, "_fields"):
-        return type(batch)(*(to_device(part, device) for part in batch))
+        return type(batch)(*(to_device(part, device, dtype) for part in batch))
     if isinstance(batch, (tuple, list)):
-        return type(batch)(to_device(part, device) for part in batch)
+        return type(batch)(to_device(part, device, dtype) for part in batch)
     if isinstance(batch, Mapping):
-        return {key: to_device(part, device) for key, part in batch.items()}
+        return {key: to_device(part, device, dtype) for key, part in batch.items()}
     return batch
 
 

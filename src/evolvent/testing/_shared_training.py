@@ -21,9 +21,20 @@ from evolvent._core.files import write_json
 from evolvent.experiments.engine import DataShelf, Resources, measure_cost, prepare, run_cell
 from evolvent.experiments.recipe import Cell
 from evolvent.tasks import TASKS
+from evolvent.testing._claims import claim
 
 _LONGEST = 150  # seconds
+_SCRIPT = "task_to_check"  # name under which the file of a task that is not importable is run
 _LAUNCHERS = ("LOCAL_", "NODE_", "GROUP_", "RANK", "WORLD_SIZE", "MASTER_", "SLURM_", "TORCHELASTIC_")
+
+
+def check_not_nested() -> None:
+    """Refuse a check that a script starts again while one of the processes runs it for its task."""
+    claim(
+        _SCRIPT not in sys.modules,
+        "shared: the script that defines the task also calls check_task, without end. "
+        'Call it below `if __name__ == "__main__":`.',
+    )
 
 
 def train_together(cell: Cell, folder: Path, data_folder: Path | None, processes: int = 2) -> None:
@@ -96,10 +107,10 @@ def _register(task: str, module: str, file: str) -> None:
     if module != "__main__" and importlib.util.find_spec(module.partition(".")[0]):
         importlib.import_module(module)
     if task not in TASKS:
-        spec = importlib.util.spec_from_file_location("task_to_check", file)
+        spec = importlib.util.spec_from_file_location(_SCRIPT, file)
         assert spec
         assert spec.loader
-        sys.modules["task_to_check"] = loaded = importlib.util.module_from_spec(spec)
+        sys.modules[_SCRIPT] = loaded = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(loaded)
 
 

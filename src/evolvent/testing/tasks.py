@@ -25,7 +25,7 @@ from evolvent.experiments.record import Result, read_metrics, read_result
 from evolvent.report import write_report
 from evolvent.tasks import Findings
 from evolvent.testing._claims import claim
-from evolvent.testing._shared_training import train_together
+from evolvent.testing._shared_training import check_not_nested, train_together
 
 _TIMES = ("seconds", "rows_per_second")  # columns of metrics.csv that the clock decides
 _SHARED_STEPS, _SHARED_TOLERANCE = 3, 1e-6
@@ -58,6 +58,7 @@ def check_task(
     Raises:
         AssertionError: names the claim that does not hold, and what was measured.
     """
+    check_not_nested()
     given, folder = _as_recipe(recipe), Path(folder)
     [cell] = given.cells()
     claim(cell.training.budget is None, "resume: give the recipe epochs or steps; what a budget gives varies.")
