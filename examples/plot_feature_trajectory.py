@@ -24,11 +24,10 @@ model = ev.create_model(
 # %%
 # Training is a plain PyTorch loop.
 
-loader = data.BatchLoader(digits.train, batch_size=50)
+batches = data.Batches(data.ImageSource(digits.train), batch_size=50)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9, weight_decay=2e-4)
 for epoch in range(8):
-    loader.set_epoch(epoch)
-    for batch in loader:
+    for batch in batches.epoch(epoch):
         optimizer.zero_grad()
         F.cross_entropy(model(preprocess(batch.images)), batch.labels).backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)

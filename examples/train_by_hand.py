@@ -18,7 +18,7 @@ from evolvent import data
 torch.manual_seed(0)
 digits = data.load("digits")
 preprocess = data.Preprocess(data.per_pixel_mean(digits.train.images))
-loader = data.BatchLoader(digits.train, batch_size=50, seed=0)
+batches = data.Batches(data.ImageSource(digits.train), batch_size=50, seed=0)
 
 # %%
 # Options of a family are keyword arguments.
@@ -26,7 +26,7 @@ loader = data.BatchLoader(digits.train, batch_size=50, seed=0)
 model = ev.create_model("hamiltonian", in_channels=1, image_size=8, channels=(16, 32), blocks=2, step_size=0.2)
 epochs, peak = 10, 0.1
 optimizer = torch.optim.SGD(model.parameters(), lr=peak, momentum=0.9, weight_decay=2e-4)
-schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, peak, total_steps=epochs * len(loader))
+schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, peak, total_steps=epochs * len(batches))
 
 
 def accuracy():
@@ -41,8 +41,7 @@ def accuracy():
 # The order of an epoch is a function of the seed and the epoch's number.
 
 for epoch in range(epochs):
-    loader.set_epoch(epoch)
-    for batch in loader:
+    for batch in batches.epoch(epoch):
         loss = F.cross_entropy(model(preprocess(batch.images)), batch.labels)
         optimizer.zero_grad()
         loss.backward()

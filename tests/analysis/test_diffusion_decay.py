@@ -66,7 +66,7 @@ def test_the_matrix_is_the_operator():
 
 
 def test_the_dot_product_may_let_energy_rise():
-    """A kernel that may be negative is no diffusion: the operator of the paper's networks has no such theorem."""
+    """A kernel that may be negative is not a diffusion: the operator of the paper's networks has no such theorem."""
     found = [diffusion_decay(NonlocalDiffusion(4, "dot"), torch.randn(1, 4, 4, 4)).decays for _ in range(8)]
     assert not all(found)
 
@@ -80,7 +80,7 @@ def test_a_constant_image_stays():
 @pytest.mark.parametrize(
     ("operator", "size", "steps", "message"),
     [
-        (InverseFractionalLaplacian(2), 3, 1, "no diffusion"),
+        (InverseFractionalLaplacian(2), 3, 1, "not a diffusion"),
         (NonlocalDiffusion(2, subsample=2), 4, 1, "subsample must be 1"),
         (NonlocalDiffusion(2), 80, 1, "up to 4096 pixels"),
         (NonlocalDiffusion(2), 4, 0, "at least 1, got 0"),

@@ -52,5 +52,5 @@ def test_view_of_a_network_widens_from_evolution_to_evolution(network, images):
     assert first.map.shape == (8, 8)
     assert second.radius > first.radius
     assert model.training
-    with pytest.raises(ConfigError, match="no ImageNetwork"):
+    with pytest.raises(ConfigError, match="not an ImageNetwork"):
         fields_of_view(nn.Conv2d(1, 1, 1), images)

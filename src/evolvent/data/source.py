@@ -139,6 +139,10 @@ class Batches:
         first = self.rank * share if self.source.shareable else 0
         return self.source.take(rows[first : first + share], self.seed, epoch)
 
+    def epoch(self, number: int) -> Iterator[Any]:
+        """The batches of one pass over the source, counted from 0."""
+        return map(self.at, range(number * len(self), (number + 1) * len(self)))
+
     def once(self) -> Iterator[Any]:
         """Every row once, in ascending order and without shuffling, for evaluation.
 
