@@ -13,8 +13,10 @@ import torch
 
 from evolvent._core.files import write_text
 
+PACKAGES = ("evolvent", "torch", "lightning-fabric")
 
-def store(name: str, measured: dict[str, Any], packages: tuple[str, ...] = ("evolvent", "torch", "lightning-fabric")) -> None:
+
+def store(name: str, measured: dict[str, Any], packages: tuple[str, ...] = PACKAGES) -> None:
     """Write ``results/<name>.json`` beside this file."""
     circumstances = {
         "benchmark": name,

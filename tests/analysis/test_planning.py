@@ -5,7 +5,8 @@ import torch
 from torch import nn
 
 import evolvent as ev
-from evolvent.analysis.planning import Plan, StrategyCost, format_bytes, peak_bytes, read_bytes
+from evolvent._core.formats import format_bytes
+from evolvent.analysis.planning import Plan, StrategyCost, peak_bytes, read_bytes
 from evolvent.errors import ConfigError
 from evolvent.gradients import Backprop, Checkpoint, Reversible
 

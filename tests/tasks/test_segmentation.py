@@ -11,9 +11,9 @@ from torch.nn import functional as F
 
 from evolvent.data import ImageBatch, ImageSet, ImageSource, Material, random_exposure
 from evolvent.tasks import OptimizerConfig, ScheduleConfig, Setup, add_sums
+from evolvent.tasks.accuracy import PixelFigures
 from evolvent.tasks.images import AugmentConfig
 from evolvent.tasks.segmentation import (
-    PixelFigures,
     Segmentation,
     SegmentationDataSettings,
     SegmentationSettings,

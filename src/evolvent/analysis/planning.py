@@ -17,6 +17,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from evolvent._core.errors import ConfigError
+from evolvent._core.formats import format_bytes
 from evolvent.evolution import evolutions, set_gradient
 from evolvent.gradients import Backprop, Checkpoint, GradientStrategy, Reversible
 
@@ -140,18 +141,6 @@ def read_bytes(text: str | int) -> int:
         raise ConfigError(f"memory is a number of bytes or a text such as '2GiB' or '500MB', got {text!r}.")
     return int(float(found[1]) * _UNITS[found[2].upper()])
 
-
-def format_bytes(size: int) -> str:
-    """Bytes in the unit that suits them.
-
-    >>> format_bytes(3 * 2**20)
-    '3.0 MiB'
-    """
-    for unit in ("B", "KiB", "MiB"):
-        if size < 1024:
-            return f"{size:.0f} B" if unit == "B" else f"{size:.1f} {unit}"
-        size = size / 1024  # pyright: ignore[reportAssignmentType]
-    return f"{size:.1f} GiB"
 
 
 def _candidates(model: nn.Module) -> list[GradientStrategy]:

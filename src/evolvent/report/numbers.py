@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from evolvent._core.formats import format_bytes
+
 if TYPE_CHECKING:
     from evolvent.tasks.findings import Unit
 
@@ -74,15 +76,10 @@ def short(value: float | None) -> str:
 def memory(size: float | None) -> str:
     """Bytes with a binary unit.
 
-    >>> memory(12_900_000), memory(100)
-    ('12.3 MiB', '100 B')
+    >>> memory(12_900_000), memory(None)
+    ('12.3 MiB', '–')
     """
-    if size is None or not math.isfinite(size):
-        return NONE
-    for power, unit in ((4, "TiB"), (3, "GiB"), (2, "MiB"), (1, "KiB")):
-        if size >= 1024**power:
-            return f"{size / 1024**power:.1f} {unit}"
-    return f"{size:.0f} B"
+    return NONE if size is None or not math.isfinite(size) else format_bytes(size)
 
 
 def percent(share: float | None, digits: int = 1) -> str:

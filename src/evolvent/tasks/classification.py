@@ -11,8 +11,9 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from evolvent.data import Batches, ImageBatch, ImageSet, add_noise, random_crop, random_flip
+from evolvent.tasks.accuracy import class_figures, class_sums, confusion_counts
 from evolvent.tasks.findings import Curve, Figure, Findings, Gallery, Matrix, Table
-from evolvent.tasks.images import ImageTask, ImageTaskSettings, confusion_counts, images_of, mean_loss
+from evolvent.tasks.images import ImageTask, ImageTaskSettings, images_of
 from evolvent.tasks.task import Sums, add_sums, evaluating, register_task, to_device
 
 _MISTAKES_SHOWN = 36
@@ -53,20 +54,15 @@ class Classification(ImageTask):
         return torch.tensor(len(labels), device=labels.device)
 
     def sums(self, logits: Tensor, labels: Tensor) -> Sums:
-        found = {
-            "loss": F.cross_entropy(logits, labels, reduction="sum"),
-            "hits": (logits.argmax(1) == labels).sum(),
-            "count": self.counts(labels),
-        }
+        found = class_sums(logits, labels)
         if logits.shape[1] > 5:
             found["top5"] = (logits.topk(5, dim=1).indices == labels[:, None]).any(1).sum()
         return found
 
     def figures_of(self, sums: Mapping[str, Tensor]) -> dict[str, float]:
-        count = sums["count"].clamp_min(1)
-        accuracy = (sums["hits"] / count).item()
-        top5 = {"top5": (sums["top5"] / count).item()} if "top5" in sums else {}
-        return {"loss": mean_loss(sums), "accuracy": accuracy, "error": 1 - accuracy} | top5
+        found = class_figures(sums)
+        top5 = {"top5": (sums["top5"] / sums["count"].clamp_min(1)).item()} if "top5" in sums else {}
+        return found | {"error": 1 - found["accuracy"]} | top5
 
     def conclude(self, test: Batches) -> Findings:
         images, total = images_of(test.source), {}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -191,20 +190,3 @@ def images_of(source: Any) -> ImageSet:
     if not isinstance(source, ImageSource):
         raise ConfigError(f"a task on images takes an ImageSource, got {type(source).__name__}.")
     return source.images
-
-
-def mean_loss(sums: Mapping[str, Tensor]) -> float:
-    """The mean loss behind added-up measures."""
-    return (sums["loss"] / sums["count"].clamp_min(1)).item()
-
-
-def confusion_counts(predicted: Tensor, labels: Tensor, classes: int) -> Tensor:
-    """How often each true class (row) was given each class (column).
-
-    Shape: two integer tensors of one shape -> int64 (classes, classes).
-
-    >>> confusion_counts(torch.tensor([0, 1, 1]), torch.tensor([0, 0, 1]), 2).tolist()
-    [[1, 1], [0, 1]]
-    """
-    pairs = (labels * classes + predicted).flatten()
-    return torch.bincount(pairs, minlength=classes**2).view(classes, classes)

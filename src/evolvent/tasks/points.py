@@ -15,6 +15,7 @@ from evolvent._core.errors import ConfigError
 from evolvent._core.randomness import Stream, derive_seed, key
 from evolvent.data import Batches, Material, PointCloud, TensorSource
 from evolvent.networks import PointNetwork
+from evolvent.tasks.accuracy import class_figures, class_sums
 from evolvent.tasks.findings import Animation, Figure, Findings
 from evolvent.tasks.optimizers import OptimizerConfig
 from evolvent.tasks.task import DataSettings, Plan, Sums, Task, TaskSettings, Turn, evaluating, register_task, trainable
@@ -82,16 +83,16 @@ class Points(Task):
     def objective(self, batch: Any, turn: str) -> tuple[Tensor, Sums]:
         answers = self._answers(batch[0])
         loss = F.cross_entropy(answers, batch[1], label_smoothing=self.setup.settings.label_smoothing)
-        return loss, _sums(answers, batch[1])
+        return loss, class_sums(answers, batch[1])
 
     def measure(self, batch: Any) -> Sums:
-        return _sums(self._answers(batch[0]), batch[1])
+        return class_sums(self._answers(batch[0]), batch[1])
 
     def _answers(self, x: Tensor) -> Tensor:
         return self.model(x.to(next(self.parameters())))
 
     def figures_of(self, sums: Mapping[str, Tensor]) -> dict[str, float]:
-        return {name: sums[name].item() / sums["rows"].item() for name in ("accuracy", "loss")}
+        return class_figures(sums)
 
     def conclude(self, test: Batches) -> Findings:
         found, count = super().conclude(test), len(test.source)
@@ -112,12 +113,6 @@ class Points(Task):
             regions = self._answers(plane).argmax(dim=1).view(settings.grid, settings.grid).cpu().numpy()
         frames = turning_view(path) if settings.projection == "turning" else path[..., :2]
         return Animation("Flow of the points", frames.numpy(), y.numpy(), regions, (-reach, reach, -reach, reach))
-
-
-def _sums(answers: Tensor, classes: Tensor) -> Sums:
-    right = (answers.argmax(dim=1) == classes).sum()
-    loss = F.cross_entropy(answers, classes, reduction="sum")
-    return {"accuracy": right, "loss": loss, "rows": classes.new_tensor(len(classes))}
 
 
 def _path(model: PointNetwork, x: Tensor) -> Tensor:

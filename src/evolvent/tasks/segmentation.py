@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 import torch
@@ -14,15 +13,9 @@ from torch.nn import functional as F
 from evolvent._core.errors import ConfigError
 from evolvent.data import Batches, ImageBatch, ImageSet, Material, random_crop, random_flip
 from evolvent.networks import list_models, model_entry
+from evolvent.tasks.accuracy import PixelFigures, class_figures, confusion_counts, mean_loss
 from evolvent.tasks.findings import Figure, Findings, LabelMaps, Matrix, Table
-from evolvent.tasks.images import (
-    ImageDataSettings,
-    ImageTask,
-    ImageTaskSettings,
-    confusion_counts,
-    images_of,
-    mean_loss,
-)
+from evolvent.tasks.images import ImageDataSettings, ImageTask, ImageTaskSettings, images_of
 from evolvent.tasks.task import Setup, Sums, add_sums, evaluating, mean_over_processes, register_task, to_device
 
 ClassWeights: TypeAlias = Literal["median", "root", "log"]
@@ -116,7 +109,7 @@ class Segmentation(ImageTask):
 
     def figures_of(self, sums: Mapping[str, Tensor]) -> dict[str, float]:
         if "confusion" not in sums:  # training batches are only counted
-            return {"loss": mean_loss(sums), "accuracy": (sums["hits"] / sums["count"].clamp_min(1)).item()}
+            return class_figures(sums)
         found = PixelFigures.of(sums["confusion"])
         return {"loss": mean_loss(sums), "accuracy": found.accuracy, "miou": found.miou}
 
@@ -153,38 +146,6 @@ class Segmentation(ImageTask):
         title = "Intersection over union and accuracy of each class"
         rows = [[name, iou, share] for name, iou, share in columns]
         return Table(title, ["class", "IoU", "accuracy"], rows, ["number", "share", "share"])
-
-
-@dataclass(frozen=True)
-class PixelFigures:
-    r"""What a confusion matrix :math:`N_{ij}` of pixels says: rows true, columns predicted.
-
-    .. math:: \mathrm{IoU}_c = \frac{N_{cc}}{\sum_j N_{cj} + \sum_i N_{ic} - N_{cc}}
-
-    mIoU is the mean over the classes that occur among the labels; IoU of others is None, and their accuracy 0.
-
-    >>> found = PixelFigures.of(torch.tensor([[3, 1, 0], [0, 4, 0], [0, 0, 0]]))
-    >>> found.accuracy, found.iou, found.miou
-    (0.875, [0.75, 0.8, None], 0.775)
-    """
-
-    accuracy: float
-    miou: float
-    iou: list[float | None]
-    per_class: list[float]
-
-    @classmethod
-    def of(cls, confusion: Tensor) -> PixelFigures:
-        counts = confusion.double()
-        hits, true, predicted = counts.diagonal(), counts.sum(1), counts.sum(0)
-        occurs = true > 0
-        iou = hits / (true + predicted - hits).clamp_min(1)
-        return cls(
-            accuracy=(hits.sum() / true.sum().clamp_min(1)).item(),
-            miou=iou[occurs].mean().item() if occurs.any() else 0.0,
-            iou=[share if there else None for share, there in zip(iou.tolist(), occurs.tolist(), strict=True)],
-            per_class=(hits / true.clamp_min(1)).tolist(),
-        )
 
 
 def class_weights(images: ImageSet, kind: ClassWeights) -> Tensor:
