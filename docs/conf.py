@@ -41,6 +41,7 @@ sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "gallery",
     "filename_pattern": r"/plot_",
+    "ignore_pattern": r"/extension/",
     "download_all_examples": False,
     "show_memory": False,
     "show_signature": False,

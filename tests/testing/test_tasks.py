@@ -1,5 +1,6 @@
 """Every registered task keeps the contract, and the check finds those that do not."""
 
+import sys
 from pathlib import Path
 from typing import Any, Literal
 
@@ -9,8 +10,19 @@ import torch
 from torch import distributed
 from torch.nn import functional as F
 
-from evolvent.data import Material, Source, TensorSource
-from evolvent.tasks import TASKS, DataSettings, Figure, Findings, Task, TaskSettings, Turn, register_task
+from evolvent.data import Batches, Material, Source, TensorSource
+from evolvent.tasks import (
+    TASKS,
+    DataSettings,
+    Figure,
+    Findings,
+    Points,
+    Setup,
+    Task,
+    TaskSettings,
+    Turn,
+    register_task,
+)
 from evolvent.testing import check_task
 
 SHORT = {"name": "short", "title": "Short", "question": "Does the task keep its contract?"}
@@ -249,3 +261,17 @@ def test_recipes_that_are_too_short_or_bound_to_the_clock_are_refused(training, 
 def test_studies_train_no_task(tmp_path):
     with pytest.raises(AssertionError, match="is the recipe of a study"):
         check_task("multilevel", tmp_path)
+
+
+def test_a_script_that_checks_its_own_task_again_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "task_to_check", sys)  # as in a process that runs the script for its task
+    with pytest.raises(AssertionError, match="__main__"):
+        check_task({**SHORT, **RECIPES["points"]}, tmp_path)
+
+
+def test_batches_are_placed_in_the_precision_of_the_network():
+    source = TensorSource(torch.zeros(4, 2), torch.arange(4))
+    setup = Setup(TaskSettings(), DataSettings())
+    task = Points(torch.nn.Linear(2, 2).double(), Material("zeros", source, source, source), setup)
+    x, row = task.placed(next(Batches(source, 4).once()))
+    assert (x.dtype, row.dtype) == (torch.float64, torch.int64)
