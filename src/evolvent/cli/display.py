@@ -149,25 +149,24 @@ def _cost_line(cost: Cost) -> str:
 def show_summary(run: Run, report: Path) -> None:
     """A grid's table, and where the report lies."""
     rows = [row for row in summary_rows(run) if row.n]
-    figures = shown_figures(rows)
-    columns = [
-        "network",
-        *(f"{figure.title} (median)" for figure in figures[:1]),
-        *(["mean", "std"] if figures else []),
-    ]
-    columns += [f"{figure.title} (median)" for figure in figures[1:]]
-    show_table([*columns, "seeds", "parameters", "time each"], [_summary_row(row, figures) for row in rows[:_ROWS]])
+    figures = [figure for figure in shown_figures(rows) if any(row.figures.get(figure.name) for row in rows)]
+    parts = ("median", "mean", "std") if any(row.n > 1 for row in rows) else ("median",)
+    columns = ["variant", *(f"{figure.title}, {part}" for figure in figures[:1] for part in parts)]
+    columns += [f"{figure.title}, median" for figure in figures[1:]]
+    if parts == ("median",):  # of one seed
+        columns = [column.removesuffix(", median") for column in columns]
+    show_table([*columns, "seeds", "parameters", "time each"], [_summary_row(row, figures, parts) for row in rows[:_ROWS]])
     if len(rows) > _ROWS:
         show_line(f"the first {_ROWS} of {count(len(rows))} variants; summary.csv has all of them")
     show_line(f"report: {report}")
 
 
-def _summary_row(row: SummaryRow, figures: Sequence[Figure]) -> list[str]:
+def _summary_row(row: SummaryRow, figures: Sequence[Figure], parts: Sequence[str]) -> list[str]:
+    """``parts`` are those shown of the score; of other figures it is the median."""
     cells = [row.variant]
     for place, figure in enumerate(figures):
         found = row.figures.get(figure.name)
-        parts = ("median", "mean", "std") if place == 0 else ("median",)
         digits = 2 if figure.unit == "share" else None
-        cells += [write(getattr(found, part, None), figure.unit, digits) for part in parts]
+        cells += [write(getattr(found, p, None), figure.unit, digits) for p in (parts if place == 0 else ("median",))]
     parameters = row.cost.parameters if row.cost else None
     return [*cells, count(row.n), count(parameters), duration(row.seconds.median if row.seconds else None)]
