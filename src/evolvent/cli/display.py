@@ -155,7 +155,8 @@ def show_summary(run: Run, report: Path) -> None:
     columns += [f"{figure.title}, median" for figure in figures[1:]]
     if parts == ("median",):  # of one seed
         columns = [column.removesuffix(", median") for column in columns]
-    show_table([*columns, "seeds", "parameters", "time each"], [_summary_row(row, figures, parts) for row in rows[:_ROWS]])
+    cells = [_summary_row(row, figures, parts) for row in rows[:_ROWS]]
+    show_table([*columns, "seeds", "parameters", "time each"], cells)
     if len(rows) > _ROWS:
         show_line(f"the first {_ROWS} of {count(len(rows))} variants; summary.csv has all of them")
     show_line(f"report: {report}")
