@@ -34,7 +34,7 @@ class RayKiller(Notes):
 
     def cell_progresses(self, cell, progress):
         super().cell_progresses(cell, progress)
-        if progress.step > 12 and not self.hit:  # two checkpoints are written
+        if progress.step > 6 and not self.hit:  # a checkpoint is written
             self.hit = cell.label
             for path in Path("/proc").glob("[0-9]*/cmdline"):
                 if b"ray::_carry_out" in path.read_bytes():
@@ -43,7 +43,7 @@ class RayKiller(Notes):
 
 @pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="finds the processes to kill in /proc")
 def test_the_weights_are_bitwise_those_of_one_process_although_workers_are_killed(ray, tiny, tmp_path):
-    recipe, killer = tiny(seeds=[0, 1], training={"epochs": 4, "checkpoint_steps": 5}), RayKiller()
+    recipe, killer = tiny(seeds=[0, 1], training={"epochs": 3, "checkpoint_steps": 5}), RayKiller()
     run_grid(recipe, tmp_path / "turn")
     results = run_grid(recipe, tmp_path / "ray", ray="local", observer=killer)
     assert (killer.hit, True) in killer.of("starts")
@@ -53,6 +53,7 @@ def test_the_weights_are_bitwise_those_of_one_process_although_workers_are_kille
     assert ray.is_initialized()  # it was there before
 
 
+@pytest.mark.slow
 def test_undisturbed_the_weights_are_those_of_one_process_and_a_failure_stays_alone(ray, tiny, tmp_path):
     training = {"training": {"epochs": 1}}
     run_grid(tiny(seeds=[0, 1], variants={"good": {}}, **training), tmp_path / "turn")
@@ -66,6 +67,7 @@ def test_undisturbed_the_weights_are_those_of_one_process_and_a_failure_stays_al
     assert_same_weights(tmp_path / "turn", tmp_path / "ray")
 
 
+@pytest.mark.slow
 def test_a_cell_that_fits_on_no_node_is_refused_before_anything_is_written(ray, tiny, tmp_path):
     with pytest.raises(ConfigError, match="no node of the Ray cluster has 64 CPUs"):
         run_grid(tiny(), tmp_path / "run", ray="local", resources=Resources(devices=64))
@@ -74,6 +76,7 @@ def test_a_cell_that_fits_on_no_node_is_refused_before_anything_is_written(ray, 
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("address", ["127.0.0.1:1", "ray://127.0.0.1:1", "nowhere"])
 def test_a_cluster_that_does_not_answer_is_told_in_one_line(tiny, tmp_path, monkeypatch, address):
     ray = pytest.importorskip("ray")

@@ -55,7 +55,7 @@ SHARED: dict[str, Any] = {"name": "shared", "title": "Shared", "question": "Is i
 IMAGES: dict[str, Any] = {
     **SHARED,
     "model": {"name": "hamiltonian", "options": {"channels": [4, 8], "blocks": 1, "step_size": 0.2}},
-    "data": {"name": "digits", "batch_size": 40, "fraction": 0.2},
+    "data": {"name": "digits", "batch_size": 40, "fraction": 0.1},
     "task": {"smoothness": 1e-4},
     "training": {"epochs": 1},
 }
@@ -174,6 +174,7 @@ def test_confusion_is_counted_once(runs, masks):
         assert findings.matrices[0].counts.sum() == labelled
 
 
+@pytest.mark.slow
 def test_processes_may_be_started_by_torchrun(tmp_path, masks, runs):
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", "--master-port=29611"]
     folder = run(tmp_path / "torchrun", {"images": IMAGES}, torchrun, masks)
