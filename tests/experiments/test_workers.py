@@ -86,7 +86,7 @@ def test_the_weights_are_bitwise_those_of_one_process_although_a_worker_is_kille
     good = {"seeds": [0, 1], "training": {"epochs": 4, "checkpoint_steps": 5}}
     in_turn = run_grid(tiny(variants={"good": {}}, **good), tmp_path / "turn")
     killer = Killer("good-seed0")
-    with pytest.raises(CellsFailedError, match=r"^2 of 4 cells failed\. The first was bad-seed.: .* --resume") as caught:
+    with pytest.raises(CellsFailedError, match=r"^2 of 4 cells failed\. The first was bad-seed.: ") as caught:
         run_grid(tiny(variants={"good": {}, "bad": EXPLODES}, **good), tmp_path / "beside", workers=2, observer=killer)
     assert "\n" not in str(caught.value)
     assert killer.times == 0
@@ -176,7 +176,7 @@ class Announce(Observer):
     def cell_progresses(self, cell, progress):
         print("progress", flush=True)
 
-signal.signal(signal.SIGINT, signal.default_int_handler)  # what a background job of a shell starts would ignore it
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
 {guard}
     recipe = Recipe.read(yaml.safe_load(Path(sys.argv[1]).read_text()), "test")
     run_grid(recipe, Path(sys.argv[2]), workers=2, observer=Announce())
