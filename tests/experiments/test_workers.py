@@ -65,9 +65,11 @@ class Killer(Notes):
     def cell_progresses(self, cell, progress):
         super().cell_progresses(cell, progress)
         if cell.label == self.label and progress.step > 6 and self.times and not progress.epoch_ends:
-            self.times -= 1
-            [first] = [child for child in multiprocessing.active_children() if child.name == "evolvent-worker-0"]
-            os.kill(first.pid, signal.SIGKILL)
+            for child in multiprocessing.active_children():  # none while messages of a dead one are read
+                if child.name == "evolvent-worker-0":
+                    self.times -= 1
+                    child.kill()
+                    child.join()
 
 
 def weights(folder):
@@ -117,7 +119,7 @@ def test_side_by_side_results_and_what_is_heard_are_in_order(tiny, tmp_path):
 def test_a_cell_whose_process_is_killed_again_fails(tiny, tmp_path):
     killer = Killer("hamiltonian-seed0", times=2)
     recipe = tiny(training={"epochs": 4})
-    with pytest.raises(ConfigError, match=r"^the cell failed\. .*killed twice, the last time by SIGKILL.* --resume"):
+    with pytest.raises(CellsFailedError, match=r"^the cell failed\. .*killed twice, the last time by SIGKILL.* --resume"):
         run_grid(recipe, tmp_path / "run", workers=2, observer=killer)
     assert killer.of("fails") == [("hamiltonian-seed0",)]
 
