@@ -119,7 +119,7 @@ def test_side_by_side_results_and_what_is_heard_are_in_order(tiny, tmp_path):
 def test_a_cell_whose_process_is_killed_again_fails(tiny, tmp_path):
     killer = Killer("hamiltonian-seed0", times=2)
     recipe = tiny(training={"epochs": 4})
-    with pytest.raises(CellsFailedError, match=r"^the cell failed\. .*killed twice, the last time by SIGKILL.* --resume"):
+    with pytest.raises(CellsFailedError, match=r"^the cell failed\. .*killed twice, the last time by SIGKILL"):
         run_grid(recipe, tmp_path / "run", workers=2, observer=killer)
     assert killer.of("fails") == [("hamiltonian-seed0",)]
 
