@@ -29,7 +29,7 @@ def answer(*arguments: str) -> str:
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
     folder = tmp_path_factory.mktemp("analyze") / "run"
-    settings = ["data.name=digits", "training.epochs=1", "seeds=[0, 1]", VARIANTS]
+    settings = ["data.name=digits", "data.fraction=0.2", "training.epochs=1", "seeds=[0, 1]", VARIANTS]
     answer("run", "demo", "--out", str(folder), *(part for value in settings for part in ("--set", value)))
     return folder
 

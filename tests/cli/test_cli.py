@@ -11,7 +11,7 @@ from evolvent._core.errors import EvolventError
 
 runner = CliRunner()
 
-FAST = ["--set", "data.name=digits", "--set", "training.epochs=1", "--set", "seeds=[0]",
+FAST = ["--set", "data.name=digits", "--set", "data.fraction=0.2", "--set", "training.epochs=1", "--set", "seeds=[0]",
         "--set", "variants={a: {model: {name: hamiltonian, options: {channels: [4], blocks: 1}}}, "
         "b: {model: {name: resnet, options: {channels: [4], blocks: 1}}}}"]  # fmt: skip
 
