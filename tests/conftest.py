@@ -12,6 +12,8 @@ import torch
 from hypothesis import HealthCheck, settings
 from warm_interpreter import WarmInterpreter
 
+pytest_plugins = ["durations"]
+
 settings.register_profile(
     "evolvent",
     deadline=None,
