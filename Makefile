@@ -4,13 +4,15 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
 RUN := $(BIN)/evolvent
+PYTEST := $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
 
-.PHONY: demo test test-all lint bench docs clean help
+.PHONY: demo test test-all durations lint bench docs clean help
 
 help:
 	@echo "make demo      install, train two networks on real digits, write a report (under 6 minutes)"
-	@echo "make test      install, ruff, pyright, pytest (under 12 minutes)"
+	@echo "make test      install, ruff, pyright, pytest (under 5 minutes)"
 	@echo "make test-all  the same with the slow tests"
+	@echo "make durations run the tests and store how long each file takes: the longest start first"
 	@echo "make bench     measure and store benchmarks/results"
 	@echo "make docs      build the documentation into docs/_build/html"
 	@echo "make clean     remove what was built, and the environment"
@@ -29,10 +31,13 @@ lint: $(VENV)/installed-dev
 	$(BIN)/pyright
 
 test: lint
-	$(BIN)/pytest -n 2 -m "not slow"
+	$(PYTEST) -m "not slow"
 
 test-all: lint
-	$(BIN)/pytest -n 2
+	$(PYTEST)
+
+durations: $(VENV)/installed-dev
+	$(PYTEST) -m "not slow" --store-durations
 
 bench: $(VENV)/installed-dev
 	$(BIN)/python benchmarks/engine.py

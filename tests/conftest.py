@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
 import torch
 from hypothesis import HealthCheck, settings
+from warm_interpreter import WarmInterpreter
+
+pytest_plugins = ["durations"]
 
 settings.register_profile(
     "evolvent",
@@ -48,3 +53,27 @@ def dtype(request: pytest.FixtureRequest) -> torch.dtype:
 def tolerance(dtype: torch.dtype) -> dict[str, float]:
     """Arguments of ``torch.testing.assert_close``: tolerances belong to the dtype, not to the test."""
     return {"rtol": 1e-4, "atol": 1e-5} if dtype == torch.float32 else {"rtol": 1e-10, "atol": 1e-12}
+
+
+@pytest.fixture(scope="session")
+def warm_interpreter() -> Iterator[Callable[..., WarmInterpreter]]:
+    """Interpreters that have imported the packages named, each started once per session."""
+    started = []
+
+    @cache
+    def start(*packages: str) -> WarmInterpreter:
+        started.append(WarmInterpreter(*packages))
+        return started[-1]
+
+    yield start
+    for interpreter in started:
+        interpreter.close()
+
+
+@pytest.fixture
+def interpreter(warm_interpreter: Callable[..., WarmInterpreter]) -> WarmInterpreter:
+    """An interpreter that has imported what the library builds on, but not the library."""
+    return warm_interpreter(
+        "torch", "torch.distributed", "torch.export", "torch.func", "lightning_fabric", "matplotlib.pyplot", "pydantic",
+        "rich.console", "safetensors.torch", "scipy.sparse", "typer", "yaml",
+    )  # fmt: skip

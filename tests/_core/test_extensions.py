@@ -1,12 +1,11 @@
 """Extensions: packages on the path that register names through an entry point."""
 
-import os
 import subprocess
-import sys
 import textwrap
 from pathlib import Path
 
 import pytest
+from warm_interpreter import Program
 
 import evolvent
 
@@ -20,7 +19,7 @@ COLOURS = """
 
 
 @pytest.fixture
-def site(tmp_path):
+def site(tmp_path, interpreter):
     """A folder of installed packages, and programs that have it on their path."""
 
     class Site:
@@ -35,10 +34,10 @@ def site(tmp_path):
 
         def run(self, program: str) -> subprocess.CompletedProcess[str]:
             (tmp_path / "colours.py").write_text(textwrap.dedent(COLOURS))
-            path = os.pathsep.join([str(tmp_path), str(SOURCE)])
-            environment = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
-            command = [sys.executable, "-W", "always", "-c", textwrap.dedent(program)]
-            return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+            script = tmp_path / "program.py"
+            script.write_text(textwrap.dedent(program))
+            path = [str(tmp_path), str(SOURCE)]
+            return interpreter.run(Program(str(script), str(tmp_path), path, filters=["always"]))
 
         def out(self, program: str) -> str:
             done = self.run(program)

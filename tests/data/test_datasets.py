@@ -1,13 +1,12 @@
 """The catalogue can be extended: by a program, and by an installed package."""
 
-import os
 import subprocess
-import sys
 import textwrap
 from pathlib import Path
 
 import numpy as np
 import pytest
+from warm_interpreter import Program
 
 import evolvent
 from evolvent.data import Arrays, CatalogueEntry, Layout, list_datasets, load, register_dataset
@@ -60,12 +59,6 @@ def test_a_name_is_registered_once(stars):
             register_dataset(entry(name))
 
 
-def run(folder: Path, program: str) -> subprocess.CompletedProcess[str]:
-    path = os.pathsep.join([str(folder), str(Path(evolvent.__file__).parents[1])])
-    environment = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1", "EVOLVENT_DATA": str(folder)}
-    return subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False)
-
-
 @pytest.fixture
 def site(tmp_path) -> Path:
     """A folder with an installed package that registers a data set, and the data."""
@@ -78,17 +71,30 @@ def site(tmp_path) -> Path:
     return tmp_path
 
 
-def test_the_set_of_an_installed_package_is_known_to_every_command(site):
-    done = run(site, "from evolvent import data; print(len(data.load('stars').train))")
+@pytest.fixture
+def run(site, interpreter):
+    """Run a program that has the folder of installed packages on its path."""
+
+    def run_program(program: str) -> subprocess.CompletedProcess[str]:
+        script = site / "program.py"
+        script.write_text(program)
+        path = [str(site), str(Path(evolvent.__file__).parents[1])]
+        return interpreter.run(Program(str(script), str(site), path, {"EVOLVENT_DATA": str(site)}, ["default"]))
+
+    return run_program
+
+
+def test_the_set_of_an_installed_package_is_known_to_every_command(run):
+    done = run("from evolvent import data; print(len(data.load('stars').train))")
     assert done.stdout.strip() == "4", done.stderr
-    done = run(site, "import sys; sys.argv = ['evolvent', 'data', 'list']; from evolvent.cli import main; main()")
+    done = run("import sys; sys.argv = ['evolvent', 'data', 'list']; from evolvent.cli import main; main()")
     assert "stars" in done.stdout, done.stderr
 
 
-def test_an_installed_package_cannot_take_the_name_of_a_known_set(site):
+def test_an_installed_package_cannot_take_the_name_of_a_known_set(site, run):
     code = (site / "star_pack.py").read_text()
     (site / "star_pack.py").write_text(code.replace('name="stars"', 'name="mnist"'))
-    done = run(site, "import sys; sys.argv = ['evolvent', 'data', 'list']; from evolvent.cli import main; main()")
+    done = run("import sys; sys.argv = ['evolvent', 'data', 'list']; from evolvent.cli import main; main()")
     assert done.returncode == 2
     assert "Traceback" not in done.stderr
     message = " ".join((done.stdout + done.stderr).split())

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from warm_interpreter import Program, WarmInterpreter
 
 ROOT = Path(__file__).parents[2]
 _FENCE = re.compile(r"^(`{3,}|:{3,})\s*(\S*)")
@@ -69,17 +67,13 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 @pytest.fixture
-def run_script(tmp_path: Path) -> Callable[..., str]:
+def run_script(tmp_path: Path, interpreter: WarmInterpreter) -> Callable[..., str]:
     """Run a script as a user would, in a folder of its own, on one thread, with warnings as errors; what it prints."""
 
     def run(script: Path, ignored: Sequence[str] = ()) -> str:
-        filters = [part for message in ignored for part in ("-W", f"ignore:{message}")]
-        command = [sys.executable, "-W", "error", *filters, str(script)]
-        threads = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
-        variables = {**os.environ, **threads, "MPLBACKEND": "agg", "MPLCONFIGDIR": str(tmp_path)}
         folder = tmp_path / "here"
         folder.mkdir()
-        done = subprocess.run(command, cwd=folder, env=variables, capture_output=True, text=True, timeout=240)
+        done = interpreter.run(Program(str(script), str(folder), filters=[f"ignore:{message}" for message in ignored]))
         assert done.returncode == 0, done.stderr
         return done.stdout
 

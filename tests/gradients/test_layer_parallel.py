@@ -6,6 +6,7 @@ import pickle
 import socket
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -215,16 +216,19 @@ import sys, torch
 import torch.distributed as dist
 from evolvent import create_model, set_gradient
 from evolvent.gradients import LayerParallel
-sys.path.insert(0, sys.argv[4])
+sys.path.insert(0, sys.argv[3])
 from training import trained, refused
 
-rank, size, port = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
+rank, port = int(sys.argv[1]), sys.argv[2]
 torch.set_num_threads(1)
-dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=size)
-for case, options in enumerate(((4, 2), (2, 3))):
-    strategy = LayerParallel(*options, group=dist.group.WORLD)
-    torch.save(trained(strategy), f"{sys.argv[4]}/{rank}-{case}.pt")
-refused(strategy)
+dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=3)
+groups = {2: dist.new_group([0, 1]), 3: dist.group.WORLD}
+for size, group in groups.items():
+    if rank < size:
+        for case, options in enumerate(((4, 2), (2, 3))):
+            strategy = LayerParallel(*options, group=group)
+            torch.save(trained(strategy), f"{sys.argv[3]}/{size}-{rank}-{case}.pt")
+        refused(strategy)
 dist.barrier()
 dist.destroy_process_group()
 """
@@ -284,29 +288,36 @@ def free_port() -> str:
         return str(s.getsockname()[1])
 
 
-@pytest.mark.parametrize("size", [2, 3])
-def test_processes_end_with_the_weights_of_one(tmp_path, size):
-    """With three processes some idle: the second evolution has one or two intervals."""
-    (tmp_path / "training.py").write_text(TRAINING)
-    (tmp_path / "run.py").write_text(SCRIPT)
+@pytest.fixture(scope="module")
+def trained_by_processes(tmp_path_factory) -> Path:
+    """A folder with the weights of every process of a group of two and of one of three."""
+    folder = tmp_path_factory.mktemp("processes")
+    (folder / "training.py").write_text(TRAINING)
+    (folder / "run.py").write_text(SCRIPT)
     kept = {key: value for key, value in os.environ.items() if not key.startswith(("LOCAL_", "NODE_", "RANK", "WORLD"))}
-    command, port = [sys.executable, "-W", "error::UserWarning", str(tmp_path / "run.py")], free_port()
+    command, port = [sys.executable, "-W", "error::UserWarning", str(folder / "run.py")], free_port()
     runs = [
         subprocess.Popen(
-            [*command, str(rank), str(size), port, str(tmp_path)],
+            [*command, str(rank), port, str(folder)],
             env={**kept, "OMP_NUM_THREADS": "1"},
             stderr=subprocess.PIPE,
             text=True,
         )
-        for rank in range(size)
+        for rank in range(3)
     ]
     errors = [run.communicate(timeout=120)[1] for run in runs]
     assert all(run.returncode == 0 for run in runs), errors
+    return folder
+
+
+@pytest.mark.parametrize("size", [2, 3])
+def test_processes_end_with_the_weights_of_one(trained_by_processes, size):
+    """With three processes some idle: the second evolution has one or two intervals."""
     scope: dict = {}
     exec(TRAINING, scope)
     expected = scope["trained"](Backprop())
     for rank in range(size):
         for case in range(2):
-            found = torch.load(tmp_path / f"{rank}-{case}.pt")
+            found = torch.load(trained_by_processes / f"{size}-{rank}-{case}.pt")
             for name, value in expected.items():
                 assert_close(found[name], value, rtol=1e-8, atol=1e-10, msg=lambda m, n=name: f"{n}: {m}")

@@ -1,4 +1,4 @@
-"""Every registered network goes through the same checks."""
+"""Every family of networks goes through the same checks; members differ in their sizes and operators only."""
 
 import pytest
 import torch
@@ -15,14 +15,32 @@ from evolvent.testing import check_compiles, check_network
 INPUTS = {"odenet": (2, 1, 28, 28), "rknet": (2, 1, 28, 28), "point_resnet": (4, 2)}
 SMALL = {"channels": (4, 8), "blocks": 2}
 IMAGE_FAMILIES = ("hamiltonian", "resnet", "preresnet")
+FAMILIES = sorted({model_entry(name).family for name in list_models()})
+OPERATOR_MEMBERS = ("lean_hamiltonian", "lean5_hyperbolic", "multigrid_parabolic")  # one of each operator kind
 
 
 def example(name: str) -> torch.Tensor:
     return torch.randn(INPUTS.get(model_entry(name).family, (2, 3, 32, 32)))
 
 
-@pytest.mark.parametrize("name", list_models())
+def small_options(name: str) -> dict:
+    known = model_entry(name).known_options()
+    return {option: value for option, value in SMALL.items() if option in known}
+
+
+@pytest.mark.parametrize("name", [*FAMILIES, *OPERATOR_MEMBERS])
 def test_network_keeps_the_contract(name):
+    check_network(name, example(name), **small_options(name))
+
+
+def test_members_of_every_operator_kind_are_checked():
+    fixed = {name: model_entry(name).fixed.get("operator") for name in list_models()}
+    assert {fixed[name] for name in OPERATOR_MEMBERS} == set(fixed.values()) - {None}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", list_models())
+def test_network_keeps_the_contract_at_its_own_size(name):
     check_network(name, example(name))
 
 
@@ -31,10 +49,9 @@ def test_options_keep_the_contract(options):
     check_network("hamiltonian", torch.randn(2, 3, 32, 32), **SMALL, **options)
 
 
-@pytest.mark.parametrize("family", sorted({model_entry(name).family for name in list_models()} - {"odenet"}))
+@pytest.mark.parametrize("family", [family for family in FAMILIES if family != "odenet"])
 def test_the_order_in_memory_changes_nothing(family):
-    known = model_entry(family).known_options()
-    model = create_model(family, **{option: value for option, value in SMALL.items() if option in known}).double()
+    model = create_model(family, **small_options(family)).double()
     reversible = all(isinstance(evolution.integrator, ReversibleIntegrator) for _, evolution in evolutions(model))
     x = example(family).double()
     expected = value_and_gradients(model, x)
@@ -55,11 +72,9 @@ def value_and_gradients(model: torch.nn.Module, x: torch.Tensor) -> list[torch.T
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.filterwarnings("ignore")  # compilers warn of their own inner life
-@pytest.mark.parametrize("family", sorted({model_entry(name).family for name in list_models()}))
+@pytest.mark.parametrize("family", FAMILIES)
 def test_family_compiles(family):
-    known = model_entry(family).known_options()
-    small = {option: value for option, value in SMALL.items() if option in known}
-    model = create_model(family, **small)
+    model = create_model(family, **small_options(family))
     adaptive = any(evolution.integrator.adaptive for _, evolution in evolutions(model))
     check_compiles(model, example(family), fullgraph=not adaptive)
 

@@ -1,9 +1,52 @@
-"""Parameter counts against those printed by Bohn, Griebel, Kannan 2021, Table 1 and Table 3."""
+"""Parameter counts: of every registered network, and against Bohn, Griebel, Kannan 2021, Table 1 and Table 3."""
 
 import pytest
 
-from evolvent import create_model
+from evolvent import create_model, list_models
 from evolvent.analysis import count_parameters
+
+REGISTERED = {
+    "antisymmetric": 981_866,
+    "fractional_hamiltonian74": 558_762,
+    "hamiltonian": 504_938,
+    "hamiltonian1202": 7_976_810,
+    "hamiltonian74": 504_938,
+    "hyperbolic": 984_362,
+    "hyperbolic_wavelet": 651_042,
+    "imex": 995_594,
+    "lean5_hamiltonian": 87_242,
+    "lean5_hyperbolic": 142_730,
+    "lean5_parabolic": 142_730,
+    "lean_hamiltonian": 92_234,
+    "lean_hyperbolic": 147_722,
+    "lean_parabolic": 147_722,
+    "leapfrog": 983_114,
+    "lm_resnet": 269_729,
+    "log_hamiltonian74": 558_762,
+    "multigrid_hamiltonian": 442_538,
+    "multigrid_hyperbolic": 546_122,
+    "multigrid_parabolic": 546_122,
+    "nonlocal_hamiltonian": 558_762,
+    "nonlocal_hamiltonian74": 558_762,
+    "odenet": 208_266,
+    "parabolic": 984_362,
+    "point_resnet": 1_170,
+    "preresnet": 569_370,
+    "preresnet20": 569_370,
+    "resnet": 658_586,
+    "resnet44": 658_586,
+    "riesz_hamiltonian74": 558_762,
+    "rknet": 208_266,
+}
+
+
+def test_every_registered_network_is_counted():
+    assert sorted(REGISTERED) == list_models()
+
+
+@pytest.mark.parametrize(("name", "count"), REGISTERED.items())
+def test_registered_network_is_built_with_its_parameters(name, count):
+    assert count_parameters(create_model(name)) == count
 
 
 @pytest.mark.parametrize(

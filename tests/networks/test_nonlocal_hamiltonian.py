@@ -54,6 +54,7 @@ def test_options_keep_the_contract(operator, options):
     check_network("nonlocal_hamiltonian", torch.randn(2, 3, 32, 32), nonlocal_operator=operator, **SMALL, **options)
 
 
+@pytest.mark.slow
 @every_operator
 def test_network_can_be_compiled(operator):
     model = create_model("nonlocal_hamiltonian", nonlocal_operator=operator, channels=(4,), blocks=1, image_size=8)
