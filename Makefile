@@ -10,7 +10,7 @@ PYTEST := $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 help:
 	@echo "make demo      install, train two networks on real digits, write a report (under 6 minutes)"
-	@echo "make test      install, ruff, pyright, pytest (under 5 minutes)"
+	@echo "make test      install, ruff, pyright, pytest"
 	@echo "make test-all  the same with the slow tests"
 	@echo "make durations run the tests and store how long each file takes: the longest start first"
 	@echo "make bench     measure and store benchmarks/results"

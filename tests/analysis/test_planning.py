@@ -10,11 +10,11 @@ from evolvent.analysis.planning import Plan, StrategyCost, peak_bytes, read_byte
 from evolvent.errors import ConfigError
 from evolvent.gradients import Backprop, Checkpoint, Reversible
 
-SHAPE = (16, 3, 8, 8)
+SHAPE = (32, 3, 16, 16)
 
 
 def deep() -> nn.Module:
-    return ev.create_model("hamiltonian", channels=(8, 8), blocks=12, image_size=8, norm="batch")
+    return ev.create_model("hamiltonian", channels=(8, 8), blocks=12, image_size=16, norm="batch")
 
 
 @pytest.fixture(scope="module")
