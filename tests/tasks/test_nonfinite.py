@@ -3,6 +3,7 @@
 import pytest
 import torch
 from torch import nn
+from torch.nn.utils import get_total_norm
 
 from evolvent._core.errors import NonFiniteError
 from evolvent.tasks.nonfinite import check_finite
@@ -15,8 +16,13 @@ def network() -> nn.Sequential:
     return model
 
 
+def norm(model: nn.Module) -> torch.Tensor:
+    return get_total_norm([parameter.grad for parameter in model.parameters()])
+
+
 def test_finite_gradients_pass():
-    assert check_finite(network(), torch.tensor(1.0), 3) is None
+    assert check_finite(network(), torch.tensor(1.0), 3, norm(network())) is None
+    assert check_finite(network(), torch.tensor(1.0), 3, None) is None
 
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf"), -float("inf")])
@@ -25,9 +31,9 @@ def test_the_layer_nearest_to_the_output_is_named(bad):
     model[0].weight.grad[0, 0] = bad
     model[1].weight.grad[1, 0] = bad
     with pytest.raises(NonFiniteError, match=r"at step 3: the loss is 1 and the gradient of '1.weight' was the first"):
-        check_finite(model, torch.tensor(1.0), 3)
+        check_finite(model, torch.tensor(1.0), 3, norm(model))
 
 
 def test_a_loss_that_is_not_finite_stops_even_with_finite_gradients():
     with pytest.raises(NonFiniteError, match="no layer"):
-        check_finite(network(), torch.tensor(float("inf")), 0)
+        check_finite(network(), torch.tensor(float("inf")), 0, None)

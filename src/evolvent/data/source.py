@@ -134,7 +134,10 @@ class Batches:
         Each pass over the source has an order of its own, ``permutation(N, seed, pass)``.
         """
         epoch, number = divmod(step, len(self))
-        rows = _order(len(self.source), self.seed, epoch)[number * self.size : (number + 1) * self.size]
+        if len(self.source) == self.size:
+            rows = _all_rows(self.size)  # which need no order
+        else:
+            rows = _order(len(self.source), self.seed, epoch)[number * self.size : (number + 1) * self.size]
         share = self.size // self.sharers
         first = self.rank * share if self.source.shareable else 0
         return self.source.take(rows[first : first + share], self.seed, epoch)
@@ -152,6 +155,11 @@ class Batches:
         for rows in torch.arange(len(self.source))[start::stride].split(max(self.size // stride, 1)):
             if len(rows):
                 yield self.source.take(rows, self.seed, 0)
+
+
+@lru_cache(maxsize=4)
+def _all_rows(count: int) -> Tensor:
+    return torch.arange(count)
 
 
 @lru_cache(maxsize=4)

@@ -15,6 +15,7 @@ from typing import Any, cast
 import torch
 from lightning_fabric import Fabric
 from torch import Tensor
+from torch.nn.utils import get_total_norm
 
 from evolvent._core.errors import ConfigError
 from evolvent._core.randomness import Stream, key, reseed
@@ -123,7 +124,8 @@ class Training:
             reseed(*key(Stream.STEP, self.cell.seed, self.step, self.fabric.global_rank))
             with self.fabric.strategy.precision.forward_context():  # else float64 objectives are rounded to float32
                 objective, sums = self.module(batch, turn.name)
-            self.module.zero_grad()
+            for parameter in self._parameters:
+                parameter.grad = None
             self.fabric.backward(objective)
             self._check_gradient(objective, optimizer)
             if not self._counted:
@@ -138,9 +140,11 @@ class Training:
             optimizer.step()
 
     def _check_gradient(self, objective: Tensor, optimizer: Any) -> None:
-        norm, limit = None, self.cell.training.clip_norm
+        limit = self.cell.training.clip_norm
         if limit is not None:
             norm = self.fabric.clip_gradients(self.module, optimizer, max_norm=limit, error_if_nonfinite=False)
+        else:
+            norm = get_total_norm([p.grad for p in self._parameters if p.grad is not None])
         if self.cell.training.precision != "16-mixed":  # there the gradient scaler looks for overflow and skips a step
             check_finite(self.task, objective, self.step, norm)
 
@@ -263,6 +267,7 @@ class Training:
         check_turns(self.turns)
         made = [make_optimizer(turn.parameters, turn.optimizer) for turn in self.turns]
         self.module, *self.optimizers = self.fabric.setup(self.task, *made)
+        self._parameters = list(self.task.parameters())  # found once: looking for them takes longer than a small step
 
     def _refine_if_due(self) -> None:
         """Multilevel training: refine the network at the beginning of an epoch, and carry the momenta over."""

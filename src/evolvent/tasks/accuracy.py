@@ -10,14 +10,16 @@ from torch import Tensor
 from torch.nn import functional as F
 
 
-def class_sums(answers: Tensor, classes: Tensor) -> dict[str, Tensor]:
-    """Sum of the cross-entropy, number of right answers and number of all, without gradients.
+def class_sums(answers: Tensor, classes: Tensor, loss: Tensor | None = None) -> dict[str, Tensor]:
+    """Sum of the loss, number of right answers and number of all, without gradients.
+
+    ``loss`` is the mean over the answers, if it is known already; else it is the cross-entropy.
 
     Shape: answers (B, classes), classes int64 (B,).
     """
     answers = answers.detach()
     return {
-        "loss": F.cross_entropy(answers, classes, reduction="sum"),
+        "loss": F.cross_entropy(answers, classes, reduction="sum") if loss is None else loss.detach() * len(classes),
         "hits": (answers.argmax(1) == classes).sum(),
         "count": classes.new_tensor(len(classes)),
     }

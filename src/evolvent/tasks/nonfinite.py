@@ -8,23 +8,20 @@ from torch import Tensor, nn
 from evolvent._core.errors import NonFiniteError
 
 
-def check_finite(model: nn.Module, loss: Tensor, step: int, gradient_norm: Tensor | None = None) -> None:
+def check_finite(model: nn.Module, loss: Tensor, step: int, gradient_norm: Tensor | None) -> None:
     """Raise if the loss or a gradient is NaN or infinite, before the optimiser can spread it.
 
     Args:
         model: a network after its backward pass.
         loss: the loss of this step.
         step: number of the step, for the message.
-        gradient_norm: norm of all gradients, if it is known already.
+        gradient_norm: norm of all gradients; None if there are none.
 
     Raises:
         NonFiniteError: names the step and the layer whose gradient was first not finite: the one nearest to the output
             among all such, since the backward pass meets it first.
     """
-    if gradient_norm is None:
-        gradients = [p.grad for p in model.parameters() if p.grad is not None]
-        gradient_norm = torch.nn.utils.get_total_norm(gradients) if gradients else loss.new_zeros(())
-    if torch.isfinite(loss.detach() + gradient_norm):
+    if torch.isfinite(loss.detach() if gradient_norm is None else loss.detach() + gradient_norm):
         return
     raise NonFiniteError(
         f"training stopped at step {step}: the loss is {loss.item():g} and the gradient of "

@@ -81,15 +81,13 @@ class Points(Task):
         return [Turn(rest, setup.optimizer, setup.schedule), last]
 
     def objective(self, batch: Any, turn: str) -> tuple[Tensor, Sums]:
-        answers = self._answers(batch[0])
-        loss = F.cross_entropy(answers, batch[1], label_smoothing=self.setup.settings.label_smoothing)
-        return loss, class_sums(answers, batch[1])
+        answers = self.model(batch[0])
+        smoothing = self.setup.settings.label_smoothing
+        loss = F.cross_entropy(answers, batch[1], label_smoothing=smoothing)
+        return loss, class_sums(answers, batch[1], None if smoothing else loss)
 
     def measure(self, batch: Any) -> Sums:
-        return class_sums(self._answers(batch[0]), batch[1])
-
-    def _answers(self, x: Tensor) -> Tensor:
-        return self.model(x.to(next(self.parameters())))
+        return class_sums(self.model(batch[0]), batch[1])
 
     def figures_of(self, sums: Mapping[str, Tensor]) -> dict[str, float]:
         return class_figures(sums)
@@ -110,7 +108,7 @@ class Points(Task):
         line = torch.linspace(-reach, reach, settings.grid)
         plane = torch.cartesian_prod(line, line).flip(1)  # rows go up, columns to the right
         with evaluating(self):
-            regions = self._answers(plane).argmax(dim=1).view(settings.grid, settings.grid).cpu().numpy()
+            regions = self.model(self.placed(plane)).argmax(dim=1).view(settings.grid, settings.grid).cpu().numpy()
         frames = turning_view(path) if settings.projection == "turning" else path[..., :2]
         return Animation("Flow of the points", frames.numpy(), y.numpy(), regions, (-reach, reach, -reach, reach))
 
