@@ -12,7 +12,7 @@ from evolvent import create_model, set_gradient
 
 STRATEGIES = ("reversible", "checkpoint:binomial:2")
 SCRIPT = """
-import sys, torch
+import os, sys, torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 from evolvent import create_model, set_gradient
@@ -33,7 +33,9 @@ for text in texts:
     found[text] = [p.grad for p in model.parameters()]
 if rank == 0:
     torch.save(found, target)
+dist.barrier()
 dist.destroy_process_group()
+os._exit(0)  # gloo's threads may outlive the interpreter and end the process with an error
 """
 
 
