@@ -135,6 +135,16 @@ def _read_yaml(path: Path) -> dict[str, Any] | None:
     return values
 
 
+def _read_json(path: Path) -> dict[str, Any] | None:
+    """What a file of ours holds, without its format number; None if there is no such file."""
+    if not path.is_file():
+        return None
+    values = json.loads(path.read_text(encoding="utf-8"))
+    check_format(values, str(path))
+    del values["format"]
+    return values
+
+
 def write_config(path: Path, config: Cell | Recipe | StudyRecipe) -> None:
     values = config.model_dump(mode="json")
     write_text(path, yaml.dump(values, Dumper=_Dumper, sort_keys=False, allow_unicode=True))
@@ -145,12 +155,9 @@ def write_result(folder: Path, result: Result) -> None:
 
 
 def read_result(folder: Path) -> Result | None:
-    path = folder / "result.json"
-    if not path.is_file():
+    values = _read_json(folder / "result.json")
+    if values is None:
         return None
-    values = json.loads(path.read_text(encoding="utf-8"))
-    check_format(values, str(path))
-    del values["format"]
     kinds = [Figure(**kind) for kind in values["kinds"]]
     return Result(**values | {"kinds": kinds, "cost": Cost(**values["cost"])})
 
@@ -164,12 +171,9 @@ def write_findings(folder: Path, findings: Findings) -> None:
 
 
 def read_findings(folder: Path) -> Findings | None:
-    path = folder / "findings.json"
-    if not path.is_file():
+    tree = _read_json(folder / "findings.json")
+    if tree is None:
         return None
-    tree = json.loads(path.read_text(encoding="utf-8"))
-    check_format(tree, str(path))
-    del tree["format"]
     with np.load(folder / "findings.npz", allow_pickle=False) as stored:
         return Findings.unpack(tree, {name: stored[name] for name in stored.files})
 

@@ -66,7 +66,7 @@ def read_study(folder: Path) -> list[SeedResult]:
     """What a study has found so far, seed by seed.
 
     Raises:
-        ConfigError: if there is no study in the folder, or no seed of it is finished.
+        ConfigError: if the folder holds no study, or none of its seeds is finished.
     """
     recipe = read_recipe(folder)
     if not isinstance(recipe, StudyRecipe):
