@@ -1,4 +1,4 @@
-"""Sphinx configuration: MyST pages, the API from docstrings, a gallery from ../examples."""
+"""Sphinx configuration: MyST pages, the API from docstrings, a gallery from ../examples/gallery."""
 
 import sys
 import warnings
@@ -38,10 +38,9 @@ autodoc_typehints = "signature"
 python_maximum_signature_line_length = 88
 
 sphinx_gallery_conf = {
-    "examples_dirs": "../examples",
+    "examples_dirs": "../examples/gallery",
     "gallery_dirs": "gallery",
     "filename_pattern": r"/plot_",
-    "ignore_pattern": r"/extension/",
     "download_all_examples": False,
     "show_memory": False,
     "show_signature": False,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import gc
 import json
 from dataclasses import dataclass
 from datetime import timedelta
@@ -168,7 +170,17 @@ def _make_fabric(cell: Cell, resources: Resources, several_turns: bool) -> Fabri
         precision=cell.training.precision,
     )
     fabric.launch()
+    if resources.world_size > 1:
+        atexit.unregister(_part)
+        atexit.register(_part)
     return fabric
+
+
+def _part() -> None:
+    """Close the connection between processes: its threads would end an interpreter that they outlive with an error."""
+    if torch.distributed.is_initialized():
+        gc.collect()  # networks in circles of references keep the connection open
+        torch.distributed.destroy_process_group()
 
 
 def _conclude(training: Training, cost: Cost) -> Result:

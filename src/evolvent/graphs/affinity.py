@@ -1,0 +1,119 @@
+r"""Weights between points: a Gaussian of their distance, kept for the nearest ones.
+
+.. math:: w_{ij} = e^{-|x_i - x_j|^2 / \sigma_i^2} \quad\text{for the } n_{top} \text{ nearest } j \text{ of each } i
+
+Wang et al., section 3.2. The matrix is directed: :math:`j` may be among the nearest of :math:`i` and not the reverse;
+:func:`~evolvent.graphs.normalise` says what becomes of that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from evolvent._core.checks import check_positive, check_whole
+from evolvent._core.errors import ConfigError
+from evolvent.graphs.neighbours import Search, nearest_neighbours
+from evolvent.graphs.sparse import SparseMatrix
+
+
+def gaussian_affinity(
+    x: Tensor,
+    n_top: int,
+    *,
+    sigma: float | None = None,
+    sigma_neighbour: int | None = None,
+    include_self: bool = True,
+    search: Search = "auto",
+    tell: Callable[[float], None] = lambda share: None,
+) -> SparseMatrix:
+    r"""The weights of the :math:`n_{top}` nearest points of each point, sparse.
+
+    Give either ``sigma`` or ``sigma_neighbour``. Where :math:`\sigma_i = 0`, because so many points lie in one place,
+    those points have weight 1 and all others 0, which is the limit.
+
+    Args:
+        x: points.
+        n_top: entries kept in each row.
+        sigma: :math:`\sigma`, one for all points.
+        sigma_neighbour: :math:`\sigma_i` is the distance of the neighbour of this number, the point itself not counted.
+        include_self: whether the point itself, with weight 1, is one of the entries that are kept. The diagonal takes
+            part in normalisation, but cancels in the Laplacian.
+        search: how neighbours are found, see :func:`~evolvent.graphs.nearest_neighbours`.
+        tell: called with the share of the search that is done.
+
+    Shape: (N, d) to (N, N).
+
+    >>> W = gaussian_affinity(torch.tensor([[0.0], [1.0], [3.0]]), 2, sigma=1.0)
+    >>> W.dense()[0].tolist() == [1.0, torch.tensor(-1.0).exp().item(), 0.0]
+    True
+    """
+    _check_scale(n_top, sigma, sigma_neighbour)
+    kept = n_top - 1 if include_self else n_top
+    others = max(kept, sigma_neighbour or 1)
+    if others >= len(x):
+        raise ConfigError(
+            f"n_top and sigma_neighbour ask for {others} neighbours, but {len(x)} points have {len(x) - 1} each. "
+            "Choose smaller ones."
+        )
+    found = nearest_neighbours(x, others + 1, include_self=True, search=search, tell=tell)
+    scale = found.squared_distances[:, sigma_neighbour] if sigma_neighbour else None
+    near = slice(0, kept + 1) if include_self else slice(1, kept + 1)
+    squares, columns = found.squared_distances[:, near], found.indices[:, near]
+    rows = torch.arange(len(x), device=x.device)[:, None].expand_as(columns)
+    weights = _gaussian(squares, sigma, scale[:, None] if scale is not None else None)
+    return SparseMatrix.from_entries(rows.flatten(), columns.flatten(), weights.flatten(), (len(x), len(x)))
+
+
+def dense_affinity(
+    x: Tensor,
+    n_top: int,
+    *,
+    sigma: float | None = None,
+    sigma_neighbour: int | None = None,
+    include_self: bool = True,
+) -> Tensor:
+    r"""The same weights as :func:`gaussian_affinity` for many small sets of points at once, as dense matrices.
+
+    Shape: (..., N, d) to (..., N, N).
+
+    >>> dense_affinity(torch.randn(4, 10, 3), 5, sigma_neighbour=3).shape
+    torch.Size([4, 10, 10])
+    """
+    _check_scale(n_top, sigma, sigma_neighbour)
+    count = x.shape[-2]
+    kept = n_top - 1 if include_self else n_top
+    others = max(kept, sigma_neighbour or 1)
+    if others >= count:
+        raise ConfigError(f"n_top and sigma_neighbour ask for {others} neighbours, but {count} points have {count - 1}.")
+    centred = x - x.mean(dim=-2, keepdim=True)
+    norms = centred.square().sum(dim=-1)
+    squares = norms[..., :, None] + norms[..., None, :] - 2 * (centred @ centred.mT)
+    squares.clamp_(min=0).diagonal(dim1=-2, dim2=-1).fill_(-1)  # the point itself comes first
+    nearest, columns = squares.topk(others + 1, dim=-1, largest=False)
+    nearest.clamp_(min=0)
+    scale = nearest[..., sigma_neighbour, None] if sigma_neighbour else None
+    near = slice(0, kept + 1) if include_self else slice(1, kept + 1)
+    weights = _gaussian(nearest[..., near], sigma, scale)
+    return torch.zeros_like(squares).scatter(-1, columns[..., near], weights)
+
+
+def _check_scale(n_top: int, sigma: float | None, sigma_neighbour: int | None) -> None:
+    check_whole(2, n_top=n_top)
+    if (sigma is None) == (sigma_neighbour is None):
+        raise ConfigError(f"give either sigma or sigma_neighbour, got {sigma} and {sigma_neighbour}.")
+    if sigma is not None:
+        check_positive(sigma=sigma)
+    else:
+        check_whole(1, sigma_neighbour=sigma_neighbour)
+
+
+def _gaussian(squares: Tensor, sigma: float | None, scale: Tensor | None) -> Tensor:
+    """``scale`` is the square of each row's sigma; a zero gives the limit."""
+    if sigma is not None:
+        return torch.exp(-squares / sigma**2)
+    assert scale is not None
+    tiny = torch.finfo(squares.dtype).tiny
+    return torch.exp(-squares / scale.clamp_min(tiny))
