@@ -2,6 +2,7 @@
 
 from evolvent.dynamics._contract import Dynamics, PartitionedDynamics, SecondOrderDynamics, SplitDynamics
 from evolvent.dynamics.antisymmetric import Antisymmetric
+from evolvent.dynamics.convection_diffusion import ConvectionDiffusion, on_graph
 from evolvent.dynamics.hamiltonian import Hamiltonian
 from evolvent.dynamics.layers import SymmetricLayer
 from evolvent.dynamics.nonlocal_flow import FractionalDiffusion, NonlocalFlow, NonlocalSystem
@@ -13,6 +14,7 @@ from evolvent.dynamics.time_varying import TimeVarying, time_varying
 
 __all__ = [
     "Antisymmetric",
+    "ConvectionDiffusion",
     "Dynamics",
     "FractionalDiffusion",
     "Hamiltonian",
@@ -27,5 +29,6 @@ __all__ = [
     "SplitDynamics",
     "SymmetricLayer",
     "TimeVarying",
+    "on_graph",
     "time_varying",
 ]

@@ -108,6 +108,13 @@ class SplitDynamics(Dynamics):
     def solve(self, t: float, u: Tensor, h: float) -> Tensor:
         """:math:`(I + h L(t))^{-1} u`."""
 
+    def relax(self, t: float, u: Tensor, h: float) -> Tensor:
+        r"""Follow the stiff part :math:`u' = -L(t)\, u` alone for a step; by default by backward Euler.
+
+        Dynamics that have a better way to do so, or that act otherwise in training, override this.
+        """
+        return self.solve(t, u, h)
+
     def forward(self, t: float, u: State) -> State:
         assert isinstance(u, Tensor)
         return axpy(self.explicit(t, u), -1.0, self.stiff(t, u))

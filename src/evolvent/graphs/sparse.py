@@ -135,17 +135,20 @@ class SparseMatrix:
                 f"a sparse matrix of {self.width} columns multiplies tensors with as many rows, got shape "
                 f"{tuple(u.shape)}."
             )
+        if torch.compiler.is_compiling():
+            return self.product(u)  # made of operations that tracers know and differentiate
         return _Product.apply(u, self)  # pyright: ignore[reportReturnType]
 
     def product(self, u: Tensor) -> Tensor:
-        """``self @ u`` without gradient and without checks."""
-        flat = u.reshape(self.width, -1)
+        """``self @ u`` without gradient and without checks; sums are made in float32 at least."""
+        precise = torch.promote_types(u.dtype, torch.float32)
+        matrix, flat = self.to(u.device, precise), u.reshape(self.width, -1).to(precise)
         if torch.compiler.is_compiling() or flat.shape[1] == 0:
-            gathered = self.values.to(u.dtype)[:, None] * flat[self.columns]
-            found = flat.new_zeros(len(self), flat.shape[1]).index_add(0, self.rows, gathered)
+            gathered = matrix.values[:, None] * flat[matrix.columns]
+            found = flat.new_zeros(len(self), flat.shape[1]).index_add(0, matrix.rows, gathered)
         else:
-            found = torch.sparse.mm(self.to(dtype=u.dtype)._csr, flat)
-        return found.reshape(len(self), *u.shape[1:])
+            found = torch.sparse.mm(matrix._csr, flat)
+        return found.reshape(len(self), *u.shape[1:]).to(u.dtype)
 
     def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None, **_: Any) -> SparseMatrix:
         """The matrix on another device, or with entries of another precision."""

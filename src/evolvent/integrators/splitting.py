@@ -58,10 +58,12 @@ class _Splitting(Integrator[SplitDynamics]):
 class LieTrotter(_Splitting):
     r"""First the mild part for a step, then the stiff one.
 
-    .. math:: u^+ = (I + h L(t))^{-1}\, \Phi^f_{t,h}(u)
+    .. math:: u^+ = \Phi^L_{t,h}\bigl(\Phi^f_{t,h}(u)\bigr)
 
-    with :math:`\Phi^f` a step of a method for :math:`u' = f(t, u)` and backward Euler for :math:`u' = -L u`. Trotter
-    1959. With Euler's method for :math:`f` it is :class:`~evolvent.integrators.ImexEuler`.
+    with :math:`\Phi^f` a step of a method for :math:`u' = f(t, u)` and :math:`\Phi^L` the way in which the dynamics
+    follow :math:`u' = -L u`, :meth:`~evolvent.dynamics.SplitDynamics.relax`; by default that is backward Euler. Trotter
+    1959; eqs. (6) and (7) of Wang et al. for :class:`~evolvent.dynamics.ConvectionDiffusion`. With Euler's method for
+    :math:`f` and backward Euler it is :class:`~evolvent.integrators.ImexEuler`.
 
     Args:
         mild: one-step method for the mild part; :class:`~evolvent.integrators.Heun` unless given.
@@ -71,7 +73,7 @@ class LieTrotter(_Splitting):
 
     def step(self, f: SplitDynamics, t: float, u: State, h: float) -> State:
         assert isinstance(u, Tensor)
-        return f.solve(t, self._flow_mild(f, t, u, h), h)
+        return f.relax(t, self._flow_mild(f, t, u, h), h)
 
 
 class Strang(_Splitting):

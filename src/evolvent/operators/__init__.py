@@ -4,6 +4,7 @@ from evolvent.operators._contract import OPERATORS, DiffusionOperator, LinearOpe
 from evolvent.operators.convolution import Convolution, Pointwise
 from evolvent.operators.dense import Dense
 from evolvent.operators.diffusion import DenseDiffusion, DepthwiseDiffusion
+from evolvent.operators.graph_diffusion import FlowMethod, GraphDiffusion, UnstableDiffusionWarning
 from evolvent.operators.haar import HaarTransform
 from evolvent.operators.integral.affinity import Affinity, DotProduct, Gaussian, Logarithm, Power
 from evolvent.operators.integral.diffusion import NonlocalDiffusion
@@ -29,9 +30,11 @@ __all__ = [
     "DiffusionOperator",
     "DotProduct",
     "FivePointConvolution",
+    "FlowMethod",
     "FractionalLaplacian",
     "FrozenOperator",
     "Gaussian",
+    "GraphDiffusion",
     "HaarTransform",
     "InverseFractionalLaplacian",
     "LeanConvolution",
@@ -44,6 +47,7 @@ __all__ = [
     "Power",
     "SpatialFractionalLaplacian",
     "SpatialInverseLaplacian",
+    "UnstableDiffusionWarning",
     "fractional_constant",
     "logarithmic_constant",
     "make_operator",

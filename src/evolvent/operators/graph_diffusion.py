@@ -1,0 +1,236 @@
+"""Diffusion between the nodes of a graph: the Laplacian, and three ways to follow its flow for any time."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any, Literal, TypeAlias, get_args
+
+import torch
+from torch import Tensor
+
+from evolvent._core.checks import check_choice, check_not_negative, check_whole
+from evolvent._core.errors import ConfigError
+from evolvent.graphs import (
+    SparseMatrix,
+    conjugate_gradients,
+    eigenvalue_bound,
+    laplacian,
+    largest_eigenvalue,
+    largest_stable_step,
+)
+from evolvent.operators._contract import DiffusionOperator
+
+FlowMethod: TypeAlias = Literal["explicit", "implicit", "exponential"]
+
+
+class UnstableDiffusionWarning(UserWarning):
+    """Explicit diffusion with steps so large that some differences between nodes grow."""
+
+
+class GraphDiffusion(DiffusionOperator):
+    r"""The Laplacian :math:`L = D - W` of a graph, which acts on features of its nodes.
+
+    .. math:: (L u)_i = \sum_j w_{ij} (u_i - u_j), \qquad u' = -L u
+
+    Wang et al., eqs. (4) and (7). It has no parameters and may follow any layer of any network whose rows are nodes.
+    :math:`L` is symmetric and positive semidefinite if :math:`W` is symmetric; the flow is defined for directed graphs
+    as well. All flows are linear in :math:`u`, so that the backward pass is the flow of the transpose and nothing is
+    kept for it.
+
+    Args:
+        weights: :math:`W`, normalised or not, sparse; see :func:`evolvent.graphs.normalise`.
+
+    Shape: (N, ...) to the same: the first axis counts the nodes.
+
+    >>> from evolvent.graphs import gaussian_affinity, normalise
+    >>> x = torch.randn(100, 2)
+    >>> diffusion = GraphDiffusion(normalise(gaussian_affinity(x, 10, sigma=0.5), "row"))
+    >>> diffusion.flow(x, 20.0, "exponential").shape
+    torch.Size([100, 2])
+    """
+
+    space_axes = 0
+
+    def __init__(self, weights: SparseMatrix) -> None:
+        super().__init__()
+        self.laplacian = laplacian(weights)
+        self._propagators: dict[float, SparseMatrix] = {}
+
+    def forward(self, u: Tensor) -> Tensor:
+        return self.laplacian @ u
+
+    def adjoint(self, v: Tensor) -> Tensor:
+        return self.laplacian.T @ v
+
+    def solve(self, u: Tensor, h: float) -> Tensor:
+        r""":math:`(I + h L)^{-1} u` by conjugate gradients, of the normal equations if the graph is directed."""
+        return _Flow.apply(u, lambda v: self._solve(v, h), lambda v: self._transposed._solve(v, h))  # pyright: ignore
+
+    def flow(self, u: Tensor, time: float, method: FlowMethod = "explicit", substeps: int = 1) -> Tensor:
+        r"""Follow :math:`u' = -L u` for some time.
+
+        .. math::
+            \text{explicit: } (I - \tfrac t r L)^r u, \qquad
+            \text{implicit: } (I + \tfrac t r L)^{-r} u, \qquad
+            \text{exponential: } e^{-t L} u
+
+        The exponential is a sum of Chebyshev polynomials of :math:`L` (for directed graphs of powers of
+        :math:`W`), exact to rounding; it and the implicit method are stable for every :math:`t`.
+
+        Args:
+            u: features of the nodes.
+            time: :math:`t`.
+            method: which of the three.
+            substeps: :math:`r`; the exponential needs none.
+        """
+        check_choice("flow", method, get_args(FlowMethod))
+        check_not_negative(time=time)
+        check_whole(1, substeps=substeps)
+        if method == "implicit":
+            for _ in range(substeps):
+                u = self.solve(u, time / substeps)
+            return u
+        if method == "exponential":
+            return _Flow.apply(u, lambda v: self._exponential(v, time), lambda v: self._transposed._exponential(v, time))  # pyright: ignore
+        matrix = self.propagator(time / substeps)
+        return _Flow.apply(u, lambda v: _power(matrix, v, substeps), lambda v: _power(matrix.T, v, substeps))  # pyright: ignore
+
+    def propagator(self, step: float) -> SparseMatrix:
+        r""":math:`I - \gamma L`, one explicit step; made once for each step size."""
+        if step not in self._propagators:
+            diagonal = (self.laplacian.rows == self.laplacian.columns).to(self.laplacian.dtype)
+            self._propagators[step] = self.laplacian.with_values(diagonal - step * self.laplacian.values)
+        return self._propagators[step]
+
+    @cached_property
+    def largest_eigenvalue(self) -> float:
+        r""":math:`\lambda_{max}(L)`, of an undirected graph."""
+        return largest_eigenvalue(self.laplacian)
+
+    @cached_property
+    def largest_stable_step(self) -> float:
+        r"""The largest :math:`\gamma` with which explicit steps do not grow."""
+        return largest_stable_step(self.laplacian)
+
+    def check_step(self, step: float, substeps: int = 1, allow_unstable: bool = False) -> None:
+        r"""Refuse explicit steps :math:`\gamma` with :math:`\gamma \lambda_{max} > 2`, or just warn of them.
+
+        Raises:
+            ConfigError: with the largest stable step, and what would do in its place.
+        """
+        if step * self._bound <= 2 or step <= self.largest_stable_step * (1 + 1e-6):
+            return
+        largest = self.largest_stable_step
+        if allow_unstable:
+            warnings.warn(
+                f"explicit diffusion steps of {step:g} exceed {largest:.4g}, the largest stable one of this graph: "
+                "some differences between nodes grow.",
+                UnstableDiffusionWarning,
+                stacklevel=3,
+            )
+            return
+        enough = int(-(-step * substeps // largest))
+        raise ConfigError(
+            f"explicit diffusion with gamma = {step:g} is unstable on this graph: at most {largest:.4g} is stable. For "
+            f"the same strength take {enough} steps of {step * substeps / enough:.4g} instead of {substeps}, or flow "
+            "implicit or exponential; allow_unstable=True runs it all the same."
+        )
+
+    @cached_property
+    def _bound(self) -> float:
+        return eigenvalue_bound(self.laplacian)
+
+    @cached_property
+    def _transposed(self) -> GraphDiffusion:
+        """The operator with the transposed Laplacian; itself if that is symmetric."""
+        if self.laplacian.is_symmetric:
+            return self
+        twin = GraphDiffusion.__new__(GraphDiffusion)
+        super(GraphDiffusion, twin).__init__()
+        twin.laplacian, twin._propagators = self.laplacian.T, {}
+        return twin
+
+    def _solve(self, u: Tensor, h: float) -> Tensor:
+        A = self.propagator(-h).to(u.device, u.dtype)
+        if A.is_symmetric:
+            return conjugate_gradients(A.product, u, A.diagonal())
+        squares = A.T.with_values(A.T.values.square()).row_sums()
+        return conjugate_gradients(lambda v: A.T.product(A.product(v)), A.T.product(u), squares)
+
+    def _exponential(self, u: Tensor, time: float) -> Tensor:
+        if self.laplacian.is_symmetric:
+            return _chebyshev(self.laplacian, u, time, self._bound)
+        return _uniformisation(self.laplacian, u, time)
+
+    def extra_repr(self) -> str:
+        return repr(self.laplacian)
+
+
+class _Flow(torch.autograd.Function):
+    """A linear map without parameters, whose backward pass is its transpose."""
+
+    @staticmethod
+    def forward(ctx: Any, u: Tensor, act: Callable[[Tensor], Tensor], transposed: Callable[[Tensor], Tensor]) -> Tensor:
+        ctx.act, ctx.transposed = act, transposed
+        return act(u)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
+        return _Flow.apply(gradients[0], ctx.transposed, ctx.act), None, None  # pyright: ignore[reportReturnType]
+
+
+def _power(matrix: SparseMatrix, u: Tensor, exponent: int) -> Tensor:
+    for _ in range(exponent):
+        u = matrix.product(u)
+    return u
+
+
+def _chebyshev(L: SparseMatrix, u: Tensor, time: float, bound: float) -> Tensor:
+    r""":math:`e^{-tL} u = e^{-z} \sum_k c_k T_k(L / s - I) u` with :math:`s = bound / 2`, :math:`z = s t` and Bessel
+    functions :math:`c_k = (2 - \delta_{k0}) (-1)^k I_k(z)`, for a symmetric :math:`L` with spectrum in [0, bound].
+    """
+    scale = bound / 2 or 1.0
+    coefficients = _chebyshev_coefficients(scale * time, torch.finfo(u.dtype).eps)
+    diagonal = (L.rows == L.columns).to(L.dtype)
+    shifted = L.with_values(L.values / scale - diagonal).to(u.device, u.dtype)
+    before, now = u, shifted.product(u)
+    total = coefficients[0] * u + coefficients[1] * now
+    for c in coefficients[2:]:
+        before, now = now, shifted.product(now).mul_(2).sub_(before)
+        total.add_(now, alpha=c)
+    return total
+
+
+def _chebyshev_coefficients(z: float, rounding: float) -> list[float]:
+    """As many as are larger than rounding, two at least."""
+    import numpy as np
+    from scipy.special import ive
+
+    count = int(z + 12 * z**0.5 + 24)
+    sizes = np.asarray(ive(np.arange(count), z))
+    needed = max(2, int((sizes > rounding / 10).sum()))
+    signs = np.where(np.arange(needed) % 2, -2.0, 2.0)
+    signs[0] = 1.0
+    return (signs * sizes[:needed]).tolist()
+
+
+def _uniformisation(L: SparseMatrix, u: Tensor, time: float) -> Tensor:
+    r""":math:`e^{-tL} u = \sum_k e^{-z} \tfrac{z^k}{k!}\, (I - L / s)^k u` with :math:`z = s t` and :math:`s = \max
+    l_{ii}`: all terms are averages, so that none grows.
+    """
+    import numpy as np
+    from scipy.stats import poisson
+
+    scale = L.diagonal().max().item() or 1.0
+    z = scale * time
+    weights = poisson.pmf(np.arange(int(z + 12 * z**0.5 + 30)), z)
+    last = int(np.flatnonzero(weights > torch.finfo(u.dtype).eps / 10).max(initial=0))
+    diagonal = (L.rows == L.columns).to(L.dtype)
+    average = L.with_values(diagonal - L.values / scale).to(u.device, u.dtype)
+    total, term = weights[0] * u, u
+    for weight in weights[1 : last + 1].tolist():
+        term = average.product(term)
+        total.add_(term, alpha=weight)
+    return total

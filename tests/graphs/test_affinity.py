@@ -1,0 +1,65 @@
+"""Gaussian weights: sparse and dense forms, and the meaning of self, sigma and n_top."""
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evolvent.errors import ConfigError
+from evolvent.graphs import dense_affinity, gaussian_affinity
+
+
+@given(st.integers(4, 25), st.integers(1, 4), st.booleans(), st.booleans())
+def test_sparse_and_dense_agree_with_the_definition(count, coordinates, include_self, global_sigma):
+    x = torch.randn(count, coordinates, dtype=torch.float64)
+    scale = {"sigma": 0.7} if global_sigma else {"sigma_neighbour": 2}
+    n_top = 3
+    found = gaussian_affinity(x, n_top, include_self=include_self, **scale).dense()
+    torch.testing.assert_close(found, dense_affinity(x, n_top, include_self=include_self, **scale))
+    squares = torch.cdist(x, x).square()
+    sigma = 0.7 if global_sigma else squares.fill_diagonal_(0).sort(dim=1).values[:, 2:3].sqrt()
+    expected = torch.exp(-squares / sigma**2)
+    if not include_self:
+        expected.fill_diagonal_(0)
+    least = expected.sort(dim=1, descending=True).values[:, n_top - 1 : n_top]
+    torch.testing.assert_close(found, torch.where(expected >= least, expected, 0), rtol=1e-8, atol=1e-8)
+
+
+def test_self_counts_among_the_entries_or_not():
+    x = torch.randn(10, 2)
+    with_self, without = gaussian_affinity(x, 4, sigma=1.0), gaussian_affinity(x, 4, sigma=1.0, include_self=False)
+    assert with_self.starts.diff().tolist() == without.starts.diff().tolist() == [4] * 10
+    assert with_self.diagonal().tolist() == [1.0] * 10
+    assert without.diagonal().tolist() == [0.0] * 10
+
+
+def test_points_at_one_place_have_weight_one_and_others_none():
+    x = torch.cat([torch.zeros(4, 2), torch.ones(4, 2) + torch.randn(4, 2)])
+    for found in (gaussian_affinity(x, 6, sigma_neighbour=3).dense(), dense_affinity(x, 6, sigma_neighbour=3)):
+        assert found.isfinite().all()
+        assert found[0, :4].tolist() == [1.0] * 4
+        assert found[0, 4:].max() == 0
+
+
+def test_batches_are_sets_of_their_own():
+    x = torch.randn(3, 2, 8, 4)
+    batch = dense_affinity(x, 4, sigma_neighbour=2)
+    torch.testing.assert_close(batch[1, 1], dense_affinity(x[1, 1], 4, sigma_neighbour=2))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"n_top": 9, "sigma": 1.0, "include_self": False}, "9 neighbours"),
+        ({"n_top": 3, "sigma_neighbour": 8}, "8 neighbours"),
+        ({"n_top": 1, "sigma": 1.0}, "n_top"),
+        ({"n_top": 3}, "either sigma or sigma_neighbour"),
+        ({"n_top": 3, "sigma": 1.0, "sigma_neighbour": 2}, "either"),
+        ({"n_top": 3, "sigma": 0.0}, "sigma must be positive"),
+        ({"n_top": 3, "sigma_neighbour": 0}, "sigma_neighbour"),
+    ],
+)
+def test_bad_input(options, message):
+    for affinity in (gaussian_affinity, dense_affinity):
+        with pytest.raises(ConfigError, match=message):
+            affinity(torch.randn(8, 2), **options)
