@@ -105,12 +105,17 @@ class SparseMatrix:
     @cached_property
     def T(self) -> SparseMatrix:
         """The transpose."""
-        order = torch.argsort(self.columns, stable=True)
-        counts = torch.bincount(self.columns, minlength=self.width)
-        starts = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
-        flipped = SparseMatrix(starts, self.rows[order], self.values[order], len(self))
+        order, starts, columns = self._flip
+        flipped = SparseMatrix(starts, columns, self.values[order], len(self))
         vars(flipped)["T"] = self
         return flipped
+
+    @cached_property
+    def _flip(self) -> tuple[Tensor, Tensor, Tensor]:
+        """The transpose without its values: the order of the entries in it, its starts and its columns."""
+        order = torch.argsort(self.columns, stable=True)
+        counts = torch.bincount(self.columns, minlength=self.width)
+        return order, torch.cat([counts.new_zeros(1), counts.cumsum(0)]), self.rows[order]
 
     @cached_property
     def is_symmetric(self) -> bool:
@@ -168,8 +173,10 @@ class SparseMatrix:
         return {}
 
     def with_values(self, values: Tensor) -> SparseMatrix:
-        """A matrix with other entries at the same places."""
-        return SparseMatrix(self.starts, self.columns, values, self.width)
+        """A matrix with other entries at the same places; what was found about the places is known to it."""
+        twin = SparseMatrix(self.starts, self.columns, values, self.width)
+        vars(twin).update({name: vars(self)[name] for name in ("rows", "_flip") if name in vars(self)})
+        return twin
 
     def dense(self) -> Tensor:
         """All entries, (rows, width)."""
