@@ -33,6 +33,7 @@ class Stream(IntEnum):
     WEIGHTS = 8
     STEP = 9
     POINTS = 10
+    NODES = 12
 
     @property
     def place(self) -> tuple[str, ...]:

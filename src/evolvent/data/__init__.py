@@ -11,7 +11,8 @@ from evolvent.data.augment import add_noise, random_crop, random_exposure, rando
 from evolvent.data.checking import CheckReport, FileReport, PartReport, check
 from evolvent.data.datasets import CatalogueEntry, Download, Shipped, describe, list_datasets, register_dataset
 from evolvent.data.fetching import DownloadProgress, fetch
-from evolvent.data.formats.arrays import Arrays
+from evolvent.data.formats.arrays import Arrays, GraphArrays
+from evolvent.data.graph_set import GraphData, NodeSplit, load_graph
 from evolvent.data.image_set import ImageBatch, ImageData, ImageSet, ImageSource
 from evolvent.data.known import KNOWN_SETS
 from evolvent.data.layout import Layout
@@ -30,6 +31,8 @@ __all__ = [
     "Download",
     "DownloadProgress",
     "FileReport",
+    "GraphArrays",
+    "GraphData",
     "ImageBatch",
     "ImageData",
     "ImageSet",
@@ -37,6 +40,7 @@ __all__ = [
     "Layout",
     "Location",
     "Material",
+    "NodeSplit",
     "PartReport",
     "PointCloud",
     "Preprocess",
@@ -50,6 +54,7 @@ __all__ = [
     "fetch",
     "list_datasets",
     "load",
+    "load_graph",
     "locate",
     "majority_of_squares",
     "mean_of_squares",
