@@ -207,4 +207,4 @@ def _check_labels(name: str, labels: Tensor, classes: int) -> None:
     expected = [-1, *range(classes)] if -1 in found else list(range(classes))
     if found != expected:
         ends = f"{found[0]} ... {found[-1]} ({len(found)} values)" if found else "none"
-        raise DataError(f"{name}: labels 0 ... {classes - 1}, all of them, are expected, and -1 for none; found {ends}.")
+        raise DataError(f"{name}: classes 0 ... {classes - 1}, all of them, are expected, -1 for none; found {ends}.")

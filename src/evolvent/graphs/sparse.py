@@ -152,7 +152,7 @@ class SparseMatrix:
             gathered = matrix.values[:, None] * flat[matrix.columns]
             found = flat.new_zeros(len(self), flat.shape[1]).index_add(0, matrix.rows, gathered)
         else:
-            found = torch.sparse.mm(matrix._csr, flat)
+            found = _into_empty(matrix._csr, flat)
         return found.reshape(len(self), *u.shape[1:]).to(u.dtype)
 
     def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None, **_: Any) -> SparseMatrix:
@@ -220,6 +220,13 @@ class SparseMatrix:
     def __repr__(self) -> str:
         rows, columns = self.shape
         return f"SparseMatrix({rows:,} x {columns:,}, {len(self.columns):,} entries, {self.dtype})"
+
+
+def _into_empty(matrix: Tensor, u: Tensor) -> Tensor:
+    """``torch.sparse.mm`` without the zeros that it makes and copies first, which take as long as wide products."""
+    if u.device.type == "cpu" and not torch.backends.mkl.is_available():
+        return torch.sparse.mm(matrix, u)
+    return u.new_empty(len(matrix), u.shape[1]).addmm_(matrix, u, beta=0)
 
 
 class _Product(torch.autograd.Function):

@@ -2,6 +2,8 @@
 
 from evolvent.networks import (
     building,
+    diff_resnet_graph,
+    graph_baselines,
     hamiltonian,
     hyperbolic,
     nonlocal_hamiltonian,
@@ -11,6 +13,7 @@ from evolvent.networks import (
     resnet,
 )
 from evolvent.networks._files import load, save
+from evolvent.networks._graph_skeleton import GraphNetwork
 from evolvent.networks._papers import PAPERS, Paper
 from evolvent.networks._registry import ModelEntry, ModelSpec, create_model, list_models, model_entry
 from evolvent.networks._skeleton import ImageNetwork
@@ -20,6 +23,7 @@ from evolvent.networks.refinement import refine
 
 __all__ = [
     "PAPERS",
+    "GraphNetwork",
     "ImageNetwork",
     "ModelEntry",
     "ModelSpec",
@@ -28,6 +32,8 @@ __all__ = [
     "PointNetwork",
     "building",
     "create_model",
+    "diff_resnet_graph",
+    "graph_baselines",
     "hamiltonian",
     "hyperbolic",
     "list_models",
