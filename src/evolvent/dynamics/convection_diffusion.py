@@ -13,6 +13,7 @@ from torch.nn import functional as F
 
 from evolvent._core.checks import check_choice, check_not_negative, check_share, check_whole
 from evolvent._core.errors import ConfigError
+from evolvent._core.masks import keep_mask
 from evolvent._core.randomness import derive_seed
 from evolvent.dynamics._contract import Dynamics, SplitDynamics
 from evolvent.graphs import SparseMatrix
@@ -215,18 +216,11 @@ class _Masks:
         rows, width = like.shape
         stride, draws = max(1, width // max(1, self.steps)), -(-self.steps // width)
         generator = torch.Generator(like.device).manual_seed(derive_seed(self.seed, number))
-        pool = [self._scaled(rows * width + width, like, generator) for _ in range(draws)]
+        form = {"dtype": like.dtype, "device": like.device, "generator": generator}
+        pool = [keep_mask((rows * width + width,), self.share, **form) for _ in range(draws)]
 
         def mask(step: int) -> Tensor:
             start = step % width * stride
             return pool[step // width][start : start + rows * width].view(rows, width)
 
         return mask
-
-    def _scaled(self, count: int, like: Tensor, generator: torch.Generator) -> Tensor:
-        if like.device.type == "cpu":  # four to a random number
-            words = torch.empty(-(-count // 4), dtype=torch.int64).random_(-(2**63), None, generator=generator)
-            kept = words.view(torch.int16)[:count] >= round(self.share * 65536) - 32768
-        else:
-            kept = torch.rand(count, device=like.device, generator=generator) >= self.share
-        return kept.to(like.dtype).mul_(1 / (1 - self.share))

@@ -11,9 +11,9 @@ from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from evolvent._core.errors import ConfigError, ShapeError
+from evolvent._core.masks import keep_mask
 from evolvent.graphs import SparseMatrix
 from evolvent.networks._options import Count, Dropout, NetworkOptions, NumClasses
 from evolvent.networks._registry import ModelSpec, create_model
@@ -143,8 +143,13 @@ def drop(x: Nodes, share: float, training: bool) -> Nodes:
         return x
     if isinstance(x, SparseMatrix):
         _ = x._flip  # found once, before entries are changed
-        return x.with_values(F.dropout(x.values, share))
-    return F.dropout(x, share)
+        return x.with_values(drop_entries(x.values, share))
+    return drop_entries(x, share)
+
+
+def drop_entries(u: Tensor, share: float) -> Tensor:
+    """Dropout of a tensor, faster on a CPU than torch's own."""
+    return u * keep_mask(tuple(u.shape), share, dtype=u.dtype, device=u.device)
 
 
 _KEPT: WeakKeyDictionary[SparseMatrix, dict[str, Any]] = WeakKeyDictionary()

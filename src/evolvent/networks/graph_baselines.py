@@ -18,6 +18,7 @@ from evolvent.networks._graph_skeleton import (
     Nodes,
     StackedLinear,
     drop,
+    drop_entries,
     kept_for,
     part_of,
 )
@@ -216,7 +217,7 @@ class GATLayer(nn.Module):
         v = u.reshape(nodes, count * self.heads, size // self.heads)
         centre, neighbour = ((v * a.view(1, *v.shape[1:])).sum(dim=-1) for a in (self.centre, self.neighbour))
         shares = _attention(centre, neighbour, loops)
-        shares = F.dropout(shares, self.dropout, self.training)
+        shares = drop_entries(shares, self.dropout) if self.training and self.dropout else shares
         gathered = _EdgeSum.apply(shares.T.contiguous(), v, loops)
         return gathered.reshape(u.shape) + part_of(self.bias, count)  # pyright: ignore
 
