@@ -60,12 +60,23 @@ def _lists(kind: Any = list, *rest: Any) -> dict[Any, Any]:
     return {}
 
 
+def _bytes(text: Any, encoding: Any) -> bytes:
+    """What ``_codecs.encode`` does in the pickles that Python 3 writes for Python 2."""
+    if not isinstance(text, str) or encoding != "latin1":
+        raise DataError("an encoded text that stands for no bytes")
+    return text.encode("latin1")
+
+
 _ADMITTED: Mapping[tuple[str, str], Any] = {
     **pickles.ARRAYS,
     ("scipy.sparse.csr", "csr_matrix"): _Csr,
     ("scipy.sparse._csr", "csr_matrix"): _Csr,
+    ("_codecs", "encode"): _bytes,
+    ("copy_reg", "_reconstructor"): _rebuilt,
     ("copyreg", "_reconstructor"): _rebuilt,
     ("collections", "defaultdict"): _lists,
+    ("__builtin__", "object"): object,
+    ("__builtin__", "list"): list,
     ("builtins", "object"): object,
     ("builtins", "list"): list,
 }
