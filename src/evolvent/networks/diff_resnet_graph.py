@@ -144,7 +144,7 @@ class DiffResNetGraph(GraphNetwork):
 
     def _start(self, x: Nodes) -> Tensor:
         dense = x.dense() if isinstance(x, SparseMatrix) else x
-        return dense[:, None].expand(-1, self.initialisations, -1)
+        return dense if dense.ndim == 3 else dense[:, None].expand(-1, self.initialisations, -1)
 
     def _flow(self, x: Nodes, graph: SparseMatrix) -> Evolution:
         """The evolution on this graph, its first product sparse if the features are."""
