@@ -1,4 +1,4 @@
-"""Networks for nodes: stacks are single networks, Diff-ResNet is its equation, and peers agree where they are installed."""
+"""Networks for nodes: stacks are single networks, Diff-ResNet is its equation, peers agree where they are installed."""
 
 import gc
 import weakref

@@ -29,7 +29,7 @@ def folder(tmp_path_factory):
     words = np.array([rng.choice(60, 5, replace=False) + 200 * c for c in y]).astype(np.uint16)
     words.sort(axis=1)
     ring = np.array([np.arange(nodes), (np.arange(nodes) + CLASSES) % nodes])
-    bridge = np.array([[k for k in range(CLASSES)], [(k + 1) % CLASSES for k in range(CLASSES)]])
+    bridge = np.array([list(range(CLASSES)), [(k + 1) % CLASSES for k in range(CLASSES)]])
     place = tmp_path_factory.mktemp("graphs")
     np.savez(
         place / "cora.npz", edges=np.concatenate([ring, bridge], axis=1), x_indptr=5 * np.arange(nodes + 1),
