@@ -50,6 +50,7 @@ def test_what_is_written_is_read_back(recipe, tmp_path):
     assert is_study(tmp_path)
     assert is_finished(tmp_path)
     assert json.loads((tmp_path / "environment.json").read_text())["seeds"] == [0, 1]
+    assert {json.loads(path.read_text())["format"] for path in tmp_path.rglob("*.json")} == {1}
     again = read_study(tmp_path)
     assert [entry.seed for entry in again] == [0, 1]
     assert plain(again) == plain(found)

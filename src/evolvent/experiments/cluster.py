@@ -164,8 +164,12 @@ def _connect(ray: Any, address: str, devices: int, at_once: int | None) -> None:
     try:
         ray.init(address=where, **quiet)
     except (ConnectionError, ValueError, RuntimeError) as error:
+        if where == "auto":
+            raise ConfigError(
+                "no Ray cluster runs on this machine. Start one with: ray start --head, or give the address of one."
+            ) from None
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise ConfigError(f"no Ray cluster at {address}: {reason[:200]} Start one with: ray start --head") from None
+        raise ConfigError(f"no Ray cluster at {where}: {reason[:200]} Start one with: ray start --head") from None
 
 
 def _check_answer(address: str) -> None:

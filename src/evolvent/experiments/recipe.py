@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, Field, SerializeAsAny, ValidationInfo, field_validator, model_validator
 
 from evolvent._core.config import Config
-from evolvent._core.errors import ConfigError
+from evolvent._core.errors import ConfigError, shortened
 from evolvent._core.slugs import slug
 from evolvent.tasks import TASKS, DataSettings, OptimizerConfig, ScheduleConfig, Setup, Task, TaskSettings
 
@@ -29,8 +29,12 @@ class ModelConfig(Config):
 
 def _seconds(value: Any) -> Any:
     """A span of time such as 90, 45s, 5m or 1.5h in seconds."""
-    match = re.fullmatch(r"\s*([0-9.]+)\s*([smh]?)\s*", value) if isinstance(value, str) else None
-    return float(match[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[match[2]] if match else value
+    if not isinstance(value, str):
+        return value
+    match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]*)?)\s*([smh]?)\s*", value)
+    if not match:
+        raise ValueError(f"write a time as 90s, 5m or 1.5h, got {shortened(repr(value))}")
+    return float(match[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[match[2]]
 
 
 class TrainingConfig(Config):
@@ -39,7 +43,10 @@ class TrainingConfig(Config):
     epochs: int | None = Field(default=None, ge=1, description="10 unless steps or budget is given")
     steps: int | None = Field(default=None, ge=1, description="batches to train on, whatever the number of optimisers")
     budget: Annotated[float, BeforeValidator(_seconds)] | None = Field(
-        default=None, gt=0, description="wall-clock time for training and evaluation, such as 90s, 5m or 2h"
+        default=None,
+        gt=0,
+        allow_inf_nan=False,
+        description="wall-clock time for training and evaluation, such as 90s, 5m or 2h",
     )
     epoch_steps: int | None = Field(
         default=None, ge=1, description="steps of an epoch, after which the network is evaluated; else one pass"
