@@ -86,7 +86,7 @@ class TrainingConfig(Config):
     def _rises_below_epochs(cls, marks: list[int], info: ValidationInfo) -> list[int]:
         bounds = [*marks, info.data.get("epochs") or math.inf]
         if any(before >= after for before, after in pairwise(bounds)):
-            raise ValueError(f"the network is refined after ever later epochs, before the last of {bounds[-1]}")
+            raise ValueError(f"list rising epochs below the number of epochs, {bounds[-1]}")
         return marks
 
 
@@ -103,7 +103,7 @@ _SECTIONS = ("model", "data", "task", "optimizer", "schedule", "training")
 
 
 class Cell(Config):
-    """One training: a recipe with variant and seed chosen. This is what ``config.yaml`` of a run folder holds."""
+    """One training: a recipe with one variant and one seed. This is what ``config.yaml`` of a run folder holds."""
 
     format: int = FORMAT
     recipe: str
@@ -211,9 +211,9 @@ class Recipe(Config):
 
     @property
     def identity(self) -> str:
-        """Eight hexadecimal digits that change with what was said of the setting and its variants.
+        """Eight hexadecimal digits that change with what the recipe says of the setting and its variants.
 
-        Defaults that were not said do not count, so a new key moves no run folder; neither do seeds, so seeds can be
+        Defaults that it leaves out do not count, so a new key moves no run folder; neither do seeds, so seeds can be
         added to a run.
         """
         return _identity({name: getattr(self, name) for name in (*_SECTIONS, "variants")})
@@ -239,12 +239,12 @@ class StudyRecipe(Config):
 
     @property
     def identity(self) -> str:
-        """Eight hexadecimal digits that change with what was said of the settings."""
+        """Eight hexadecimal digits that change with the settings that the recipe gives."""
         return _identity({"study": self.study, "settings": self.settings})
 
 
-def _identity(said: dict[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(said, sort_keys=True, default=str).encode()).hexdigest()[:8]
+def _identity(given: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(given, sort_keys=True, default=str).encode()).hexdigest()[:8]
 
 
 _LENGTHS = ("epochs", "steps", "budget")

@@ -60,7 +60,7 @@ class Result:
 
 @dataclass(frozen=True)
 class Record:
-    """The folder of a cell, read."""
+    """What the folder of a cell holds."""
 
     folder: Path
     cell: Cell
@@ -70,7 +70,7 @@ class Record:
 
     @property
     def findings(self) -> Findings | None:
-        """What the task found; read when asked for."""
+        """What the task found; read on access."""
         return read_findings(self.folder)
 
 
@@ -116,7 +116,7 @@ def read_record(folder: Path) -> Record:
 
 
 def read_cell(folder: Path) -> Cell | None:
-    """The cell whose folder this is; None if it is none."""
+    """The cell whose folder this is; None if it is not the folder of a cell."""
     values = _read_yaml(folder / "config.yaml")
     return None if values is None else Cell.read(values, str(folder / "config.yaml"))
 

@@ -55,7 +55,7 @@ def run_study(recipe: StudyRecipe, folder: Path, *, resume: bool = False, tell: 
     return [_read_seed(folder, seed) for seed in dict.fromkeys(recipe.seeds)]
 
 
-def is_finished(folder: Path, seeds: Sequence[int] | None = None) -> bool:
+def study_is_finished(folder: Path, seeds: Sequence[int] | None = None) -> bool:
     """Whether a folder holds a study that is finished with all of these seeds; by default those of its recipe."""
     recipe = read_recipe(folder)
     if not isinstance(recipe, StudyRecipe):
