@@ -41,8 +41,8 @@ def _joined(group: Group) -> str:
         medians = [_medians(found, place) for found in group.found]
         alike = all(values == medians[0] for values in medians)
         for found, values in list(zip(group.found, medians, strict=True))[: 1 if alike else None]:
-            name = f"{swatch(found)}{text(found.label)}<br><small>{text(title)}</small>"
-            heads.append(text(title) if alike else name)
+            labelled = f"{swatch(found)}{text(found.label)}<br><small>{text(title)}</small>"
+            heads.append(text(title) if alike else labelled)
             columns.append([_cell(values.get(name), unit, found) for name in names])
     rows = [list(row) for row in zip(*columns, strict=True)][:_ROWS]
     note = "Medians over seeds." if any(len(found.items) > 1 for found in group.found) else ""
