@@ -17,9 +17,10 @@ from evolvent._core.state import State, parts
 from evolvent.data import PointCloud
 from evolvent.dynamics import Antisymmetric, Dynamics, Parabolic, Residual
 from evolvent.evolution import Evolution
-from evolvent.experiments.studies.fitting import accuracy, answers_of, fit
+from evolvent.experiments.studies.fitting import answers_of, fit
 from evolvent.gradients import Backprop, ContinuousAdjoint, GradientStrategy
 from evolvent.integrators import RK4, Euler, Heun, Integrator
+from evolvent.tasks.accuracy import accuracy
 from evolvent.tasks.findings import Curve, Findings, Table, Tell
 
 STRATEGIES: dict[str, type[GradientStrategy]] = {
