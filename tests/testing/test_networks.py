@@ -133,7 +133,7 @@ def test_networks_on_vectors_pass():
         (Lazy, r"changes the keys of the state_dict: \['seen'\]"),
         (Extra, "neither parameters nor buffers"),
         (Single, "float32"),
-        (Contagious, "depends on the batch's others"),
+        (Contagious, "depends on the other inputs of the batch"),
         (Forgetful, "copy answers differently"),
         (Rude, "raises RuntimeError, must be ShapeError"),
         (Careless, "is taken, must raise ShapeError"),

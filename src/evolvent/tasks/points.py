@@ -22,7 +22,7 @@ from evolvent.tasks.task import DataSettings, Plan, Sums, Task, TaskSettings, Tu
 
 
 class PointsSettings(TaskSettings):
-    """The objective, who trains the last linear map, and what the animation of the flow shows."""
+    """The objective, the optimiser of the last linear map, and what the animation of the flow shows."""
 
     name: str = "points"
     label_smoothing: float = Field(default=0.0, ge=0, lt=1)
@@ -38,7 +38,7 @@ class PointsSettings(TaskSettings):
 
 
 class PointsData(PointCloud, DataSettings):
-    """Which points, drawn anew for each seed: for training, as many for testing, and perhaps some for validation."""
+    """Which points, new ones for each seed: for training, as many for testing, and perhaps some for validation."""
 
     validation: int = Field(default=0, ge=0, description="points of each class by which the best model is chosen")
 
@@ -103,7 +103,7 @@ class Points(Task):
         return found
 
     def _flow(self, path: Tensor, size: float, y: Tensor) -> Animation:
-        """The way of the points, and the class that the network gives to each point of their plane."""
+        """The paths of the points, and the class that the network gives to each point of their plane."""
         settings, reach = self.setup.settings, 1.1 * size
         line = torch.linspace(-reach, reach, settings.grid)
         plane = torch.cartesian_prod(line, line).flip(1)  # rows go up, columns to the right

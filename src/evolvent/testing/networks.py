@@ -62,7 +62,7 @@ def _check_forward(model: nn.Module, x: Tensor, coupling: float) -> None:
     claim(y.dtype == x.dtype, f"{x.dtype} inputs give {y.dtype} answers.")
     claim(y.isfinite().all(), "the answers are not finite.")
     alone = torch.allclose(y[:1], first, atol=coupling, rtol=coupling)
-    claim(alone, "in evaluation, an answer depends on the batch's others.")
+    claim(alone, "in evaluation, an answer depends on the other inputs of the batch.")
 
 
 def _check_backward(model: nn.Module, x: Tensor) -> None:
