@@ -9,8 +9,9 @@ from typing import Literal, Protocol, runtime_checkable
 import torch
 from torch import Tensor
 
+from evolvent._core.modes import evaluation_mode
 from evolvent._core.state import State, parts
-from evolvent.analysis.states import StateLayout, evaluation_mode, full_trajectory
+from evolvent.analysis.states import StateLayout, full_trajectory
 from evolvent.evolution import Evolution
 
 

@@ -10,7 +10,8 @@ from torch import Tensor, nn
 
 from evolvent._core.checks import check_images
 from evolvent._core.errors import ConfigError
-from evolvent.analysis.states import evaluation_mode, spread
+from evolvent._core.modes import evaluation_mode
+from evolvent.analysis.states import spread
 from evolvent.evolution import Evolution
 from evolvent.networks import ImageNetwork
 

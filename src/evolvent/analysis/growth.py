@@ -7,9 +7,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from evolvent._core.modes import evaluation_mode
 from evolvent._core.state import State
 from evolvent.analysis.linearisation import largest_singular_value, linearise, unit_rows
-from evolvent.analysis.states import StateLayout, evaluation_mode, spread
+from evolvent.analysis.states import StateLayout, spread
 from evolvent.evolution import Evolution
 
 

@@ -9,8 +9,9 @@ import torch
 from torch import Tensor
 
 from evolvent._core.errors import ConfigError
+from evolvent._core.modes import evaluation_mode
 from evolvent._core.state import State
-from evolvent.analysis.states import StateLayout, evaluation_mode
+from evolvent.analysis.states import StateLayout
 from evolvent.evolution import Evolution
 from evolvent.integrators import ReversibleIntegrator
 

@@ -11,9 +11,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from evolvent._core.modes import evaluation_mode
 from evolvent._core.state import State
 from evolvent.analysis.linearisation import Linearisation, linearise, unit_rows
-from evolvent.analysis.states import StateLayout, evaluation_mode, first_sample, full_trajectory, spread
+from evolvent.analysis.states import StateLayout, first_sample, full_trajectory, spread
 from evolvent.dynamics import Dynamics
 from evolvent.evolution import Evolution
 

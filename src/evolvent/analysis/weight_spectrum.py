@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from evolvent._core.errors import ShapeError
-from evolvent.analysis.states import evaluation_mode
+from evolvent._core.modes import evaluation_mode
 from evolvent.networks.nonlocal_block import NonlocalBlock
 from evolvent.operators import Convolution
 
