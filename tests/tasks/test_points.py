@@ -9,7 +9,8 @@ from evolvent.data import Batches
 from evolvent.errors import ConfigError
 from evolvent.networks import create_model
 from evolvent.tasks import TASKS, OptimizerConfig, Plan, Setup, check_turns, make_optimizer
-from evolvent.tasks.points import Points, turning_view
+from evolvent.tasks.flow_view import turning_view
+from evolvent.tasks.points import Points
 
 ADAM = OptimizerConfig(name="adam", lr=0.02)
 

@@ -11,21 +11,21 @@ from torch import Tensor
 
 from evolvent._core.config import Config
 
-
 _CORNERS = torch.tensor([[[0.0, 0.0], [2.0, 2.0]], [[0.0, 2.0], [2.0, 0.0]]])  # of XOR: class, disc, coordinate
 
 
 class PointCloud(Config):
     r"""Points near one curve for each class.
 
-    Four kinds have places along their curves drawn at random, are about as large as the unit disc and have any number of
-    classes: ``spirals`` are the arms of one spiral; ``moons`` are half circles in a row, open downwards and upwards in
-    turn; ``circles`` have a common centre; ``blobs`` are normal clouds around the corners of a polygon.
+    Four kinds have places along their curves drawn at random, are about as large as the unit disc and have any number
+    of classes: ``spirals`` are the arms of one spiral; ``moons`` are half circles in a row, open downwards and upwards
+    in turn; ``circles`` have a common centre; ``blobs`` are normal clouds around the corners of a polygon.
 
-    Four are the sets of Wang et al. 2024, section E.1.1, of two classes and in the paper's units: ``moon``, half circles
-    of radius 1 around (0, 0) and (1, 0.5); ``circle``, circles of radius 1 and 2; ``spiral``, :math:`r = \pm (1 +
-    \theta)` for one turn, all three with evenly spaced places along the curves, as in the paper's code; ``xor``, discs
-    of radius 0.75 around (0, 0) and (2, 2) against (0, 2) and (2, 0). The paper's noise is 0.05, 0.05, 0.1 and 0.
+    Four are the sets of Wang et al. 2024, section E.1.1, of two classes and in the paper's units: ``moon``, half
+    circles of radius 1 around (0, 0) and (1, 0.5); ``circle``, circles of radius 1 and 2; ``spiral``,
+    :math:`r = \pm (1 + \theta)` for one turn, all three with evenly spaced places along the curves, as in the paper's
+    code; ``xor``, discs of radius 0.75 around (0, 0) and (2, 2) against (0, 2) and (2, 0). The paper's noise is 0.05,
+    0.05, 0.1 and 0.
 
     >>> x, y = PointCloud(kind="moons", points=3).draw(seed=0)
     >>> x.shape, y.tolist()

@@ -51,7 +51,6 @@ class BatchGraph:
         self.normalisation: Normalisation = normalisation
         self._known: list[tuple[Tensor, GraphDiffusion]] = []
 
-    @torch.compiler.disable
     def __call__(self, x: Tensor) -> GraphDiffusion:
         for points, diffusion in self._known:
             if points.dtype == x.dtype and points.device == x.device and torch.equal(points, x):
@@ -129,10 +128,11 @@ class DiffusionNetwork(PointNetwork):
         evolution = self.evolution_on(x, graph)
         path, h = [x], evolution.step_size
         for j, f in enumerate(self._blocks(evolution)):
-            moved = evolution.integrator.mild.step(f.explicit, j * h, path[-1], h)
+            moved = path[-1] + h * f.explicit(j * h, path[-1])
             path.append(moved)
             if f.time > 0:
-                path += [f.diffusion.flow(moved, f.gamma * h * k, f.flow, k) for k in _spread(f.diffusion_steps, frames)]
+                counts = _spread(f.diffusion_steps, frames)
+                path += [f.diffusion.flow(moved, f.gamma * h * k, f.flow, k) for k in counts]
         return [path]
 
     @staticmethod
@@ -170,8 +170,8 @@ def diff_resnet(options: DiffResNetOptions) -> DiffusionNetwork:
         u_i \leftarrow u_i - \gamma \sum_j w_{ij} (u_i - u_j) \;\; (r \text{ times}), \qquad
         y_i = C u_i^s + c
 
-    Wang et al. 2024, eqs. (5) to (7) and section E.1.2, with :math:`f` a hidden layer of ReLUs. The weights are those of
-    the batch (their Remark 1), made from the points and not from their features; the default is the reading of their
+    Wang et al. 2024, eqs. (5) to (7) and section E.1.2, with :math:`f` a hidden layer of ReLUs. The weights are those
+    of the batch (their Remark 1), made from the points and not from their features; the default is the reading of their
     code, rows of sum one with the point itself among its :math:`n_{top}`. For two coordinates and two classes there are
     18 parameters. Defaults are those of the paper's moons.
 

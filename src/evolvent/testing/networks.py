@@ -25,8 +25,9 @@ def check_network(
     Forward and backward with a finite gradient for every parameter; ``forward_features``; float64; a state_dict of
     parameters and true buffers, the same in training and evaluation; bitwise the same answers after saving and loading,
     pickling and copying; ``torch.export``, where no step size depends on values; and a
-    :class:`~evolvent.errors.ShapeError` for inputs that do not fit. An answer must not depend on the others of its batch,
-    unless the network says ``couples_batch = True``; such networks make graphs of values and are not exported either.
+    :class:`~evolvent.errors.ShapeError` for inputs that do not fit. An answer must not depend on the others of its
+    batch, unless the network says ``couples_batch = True``; such networks make graphs of values and are not exported
+    either.
 
     Args:
         network: a registered name, or a module. Modules are copied.
