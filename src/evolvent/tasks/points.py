@@ -130,14 +130,15 @@ class Points(Task):
         if isinstance(self.model, PointNetwork):
             x, y = test.source.take(torch.arange(len(test.source)), test.seed, 0)
             rows = evenly_chosen(len(x), self.setup.settings.shown)
-            shown = {"Flow of the points": feature_path(self.model, x)[:, rows]}
+            path, labels = feature_path(self.model, x)[:, rows], y[rows].numpy()
+            if path.isfinite().all():
+                regions = self._regions(1.1 * x.abs().max().item())
+                found.animations.append(Animation("Flow of the points", self._view(path), labels, *regions))
             if self.record is not None and self.record.count > 1:
-                shown["Features while training, after each epoch"] = self.record.path()
-            regions, extent = self._regions(1.1 * x.abs().max().item())
-            for title, path in shown.items():
-                if path.isfinite().all():
-                    found.animations.append(Animation(title, self._view(path), y[rows].numpy(), regions, extent))
-                regions = None
+                path = self.record.path().nan_to_num()
+                captions = [f"epoch {k}" for k in range(len(path))]
+                shown = Animation("Features while training", self._view(path), labels, captions=captions)
+                found.animations.append(shown)
         return found
 
     def _view(self, path: Tensor) -> np.ndarray:
