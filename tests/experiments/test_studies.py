@@ -107,8 +107,8 @@ def test_dynamics_that_forget_cannot_be_reversed(find):
         assert row[2] > 0.5
 
 
-def test_observed_order():
-    assert discretise_optimise.observed_order([2, 4, 8], [1.0, 0.4, 0.1]) == pytest.approx(2)
+def test_slope_of_errors():
+    assert discretise_optimise.slope_of_errors([2, 4, 8], [1.0, 0.4, 0.1]) == pytest.approx(2)
 
 
 def test_far_pixels_see_neither_end():

@@ -42,7 +42,7 @@ def write(tmp_path, monkeypatch):
         recipe = StudyRecipe(name="made-up", title=title, question=name, papers=["haber2017", name], study="spirals",
                              settings={"layers": 8}, seeds=list(seeds))  # fmt: skip
         write_config(folder / "recipe.yaml", recipe)
-        (folder / "environment.json").write_text('{"python": "3"}')
+        (folder / "environment.json").write_text('{"format": 1, "python": "3"}')
         found = [SeedResult(seed, 61.0, findings(name)) for seed in seeds]
         monkeypatch.setattr(study, "read_study", lambda _: found)
         return folder

@@ -154,7 +154,7 @@ def test_a_network_may_say_that_it_couples_the_batch():
         (Lazy, r"changes the keys of the state_dict: \['seen'\]"),
         (Extra, "neither parameters nor buffers"),
         (Single, "float32"),
-        (Contagious, "depends on the batch's others"),
+        (Contagious, "depends on the other inputs of the batch"),
         (Ordered, "depend on the order of the batch"),
         (Forgetful, "copy answers differently"),
         (Rude, "raises RuntimeError, must be ShapeError"),

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from evolvent._core.state import State, parts
-from evolvent.analysis.states import StateLayout, evaluating, full_trajectory
+from evolvent.analysis.states import StateLayout, evaluation_mode, full_trajectory
 from evolvent.evolution import Evolution
 
 
@@ -43,7 +43,7 @@ def energy_drift(evolution: Evolution, u0: State, *, batched: bool = True) -> En
         u0: initial states.
         batched: whether the first axis counts independent samples.
     """
-    with evaluating(evolution):
+    with evaluation_mode(evolution):
         states = full_trajectory(evolution, u0)
         times = tuple(j * evolution.step_size for j in range(len(states)))
         equations = [evolution.dynamics_at(j) for j in range(evolution.steps)]

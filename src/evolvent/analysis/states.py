@@ -43,7 +43,7 @@ def evolution_inputs(model: nn.Module, example: State) -> list[EvolutionInput]:
 
     handles = [watch(name, evolution) for name, evolution in evolutions(model)]
     try:
-        with evaluating(model), torch.no_grad():
+        with evaluation_mode(model), torch.no_grad():
             model(example)
     finally:
         for handle in handles:
@@ -52,7 +52,7 @@ def evolution_inputs(model: nn.Module, example: State) -> list[EvolutionInput]:
 
 
 @contextmanager
-def evaluating(model: nn.Module) -> Iterator[None]:
+def evaluation_mode(model: nn.Module) -> Iterator[None]:
     """Evaluation mode inside the block, so that samples stay independent and no statistics move."""
     modes = [(module, module.training) for module in model.modules()]
     try:

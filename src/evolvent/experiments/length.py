@@ -39,11 +39,11 @@ class Length:
         return None if self.steps is None else -(-self.steps // self.epoch_steps)
 
     def epoch(self, step: int) -> int:
-        """Number of the epoch, counted from 1, that has just had its step number ``step``, counted from 1."""
+        """Number of the epoch, counted from 1, to which the step of number ``step``, counted from 1, belongs."""
         return (step - 1) // self.epoch_steps + 1
 
     def epoch_end(self, step: int) -> int:
-        """The step at which the epoch ends in which ``step`` is the next one."""
+        """The step at which the epoch ends to which the next step, after ``step`` steps, belongs."""
         end = (step // self.epoch_steps + 1) * self.epoch_steps
         return end if self.steps is None else min(end, self.steps)
 

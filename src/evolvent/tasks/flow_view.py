@@ -1,4 +1,4 @@
-"""How the way of points through a network is seen in the plane."""
+"""How the paths of points through a network are seen in the plane."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ from evolvent.tasks.task import (
 
 
 class PointsSettings(TaskSettings):
-    """The objective, who trains the last linear map, and what the animation of the flow shows."""
+    """The objective, the optimiser of the last linear map, and what the animation of the flow shows."""
 
     name: str = "points"
     label_smoothing: float = Field(default=0.0, ge=0, lt=1)
@@ -52,7 +52,7 @@ class PointsSettings(TaskSettings):
 
 
 class PointsData(PointCloud, DataSettings):
-    """Which points, drawn anew for each seed: for training, as many for testing, and perhaps some for validation."""
+    """Which points, new ones for each seed: for training, as many for testing, and perhaps some for validation."""
 
     test: Literal["drawn", "same"] = Field(default="drawn", description="further points, or those of the training")
     labelled: int | None = Field(default=None, ge=1, description="points of each class whose class is trained on; all")

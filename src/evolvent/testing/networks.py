@@ -72,7 +72,7 @@ def _check_forward(model: nn.Module, x: Tensor) -> None:
 @torch.no_grad()
 def _check_alone(model: nn.Module, x: Tensor, tolerance: float) -> None:
     alone = torch.allclose(model(x)[:1], model(x[:1]), atol=tolerance, rtol=tolerance)
-    claim(alone, "in evaluation, an answer depends on the batch's others.")
+    claim(alone, "in evaluation, an answer depends on the other inputs of the batch.")
 
 
 @torch.no_grad()
