@@ -70,7 +70,7 @@ class Points(Task):
     def __init__(self, model: nn.Module, material: Material, setup: Setup) -> None:
         super().__init__(model, material, setup)
         self.record = None
-        if setup.settings.recorded_epochs and isinstance(model, PointNetwork):
+        if isinstance(model, PointNetwork) and setup.settings.recorded_epochs:
             x = material.test.take(torch.arange(len(material.test)), setup.seed, 0)[0]
             rows = evenly_chosen(len(x), setup.settings.shown)
             self.record = FeatureRecord(model, x, rows, setup.settings.recorded_epochs)
