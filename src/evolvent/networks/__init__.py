@@ -2,6 +2,7 @@
 
 from evolvent.networks import (
     building,
+    diff_resnet,
     diff_resnet_graph,
     graph_baselines,
     hamiltonian,
@@ -17,12 +18,14 @@ from evolvent.networks._graph_skeleton import GraphNetwork
 from evolvent.networks._papers import PAPERS, Paper
 from evolvent.networks._registry import ModelEntry, ModelSpec, create_model, list_models, model_entry
 from evolvent.networks._skeleton import ImageNetwork
+from evolvent.networks.diff_resnet import DiffusionNetwork
 from evolvent.networks.nonlocal_block import NonlocalBlock
 from evolvent.networks.points import PointNetwork
 from evolvent.networks.refinement import refine
 
 __all__ = [
     "PAPERS",
+    "DiffusionNetwork",
     "GraphNetwork",
     "ImageNetwork",
     "ModelEntry",
@@ -32,6 +35,7 @@ __all__ = [
     "PointNetwork",
     "building",
     "create_model",
+    "diff_resnet",
     "diff_resnet_graph",
     "graph_baselines",
     "hamiltonian",

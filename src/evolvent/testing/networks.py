@@ -30,30 +30,35 @@ def check_network(
     Forward and backward with a finite gradient for every parameter; ``forward_features``; float64; a state_dict of
     parameters and true buffers, the same in training and evaluation; bitwise the same answers after saving and loading,
     pickling and copying; ``torch.export``, where no step size depends on values; and a
-    :class:`~evolvent.errors.ShapeError` for inputs that do not fit.
+    :class:`~evolvent.errors.ShapeError` for inputs that do not fit. An answer must not depend on the others of its
+    batch, unless the network says ``couples_batch = True``; such networks make graphs of values and are not exported
+    either.
 
     Args:
         network: a registered name, or a module. Modules are copied.
         x: a batch of at least two inputs.
         extra: what the network takes besides, such as the graph whose nodes the inputs are. Then answers may depend on
-            other inputs, and ``torch.export`` is not tried.
-        refused: inputs that must be refused; by default ``x`` with one channel more and, for networks made for one
-            image size, with one row of pixels more.
+            other inputs and their order, and ``torch.export`` is not tried.
+        refused: inputs that must be refused; by default ``x`` with one channel or feature more and, for networks made
+            for one image size, with one row of pixels more.
         options: of the registered network.
 
     >>> check_network("resnet", torch.randn(2, 1, 8, 8), in_channels=1, channels=(2, 4), blocks=1)
     """
     model = create_model(network, **options) if isinstance(network, str) else copy.deepcopy(network)
     adaptive = any(evolution.integrator.adaptive for _, evolution in evolutions(model))
+    coupled = getattr(model, "couples_batch", False)
     check_state_dict(model, x, *extra)
     _check_forward(model, x, extra)
+    if coupled:
+        _check_order(model, x)
+    elif not extra:
+        _check_alone(model, x, tolerance=0.1 if adaptive else 1e-4)
     _check_backward(model, x, extra)
     _check_float64(model, x, extra)
     check_copies(model, x, *extra)
     check_saved(model, x, *extra)
-    if not extra:
-        _check_alone(model, x, coupling=0.1 if adaptive else 1e-4)
-    if not extra and not adaptive:
+    if not (adaptive or coupled or extra):
         check_exports(model, x)
     for wrong in _misfits(model, x) if refused is None else refused:
         _check_refused(model, wrong, extra)
@@ -71,11 +76,16 @@ def _check_forward(model: nn.Module, x: Tensor, extra: Sequence[Any]) -> None:
     claim(y.isfinite().all(), "the answers are not finite.")
 
 
-def _check_alone(model: nn.Module, x: Tensor, coupling: float) -> None:
-    with torch.no_grad():
-        y, first = model(x), model(x[:1])
-    alone = torch.allclose(y[:1], first, atol=coupling, rtol=coupling)
-    claim(alone, "in evaluation, an answer depends on the batch's others.")
+@torch.no_grad()
+def _check_alone(model: nn.Module, x: Tensor, tolerance: float) -> None:
+    alone = torch.allclose(model(x)[:1], model(x[:1]), atol=tolerance, rtol=tolerance)
+    claim(alone, "in evaluation, an answer depends on the other inputs of the batch.")
+
+
+@torch.no_grad()
+def _check_order(model: nn.Module, x: Tensor) -> None:
+    turned = torch.allclose(model(x.flip(0)), model(x).flip(0), atol=1e-4, rtol=1e-4)
+    claim(turned, "in evaluation, answers depend on the order of the batch.")
 
 
 def _check_backward(model: nn.Module, x: Tensor, extra: Sequence[Any]) -> None:
@@ -94,7 +104,8 @@ def _check_float64(model: nn.Module, x: Tensor, extra: Sequence[Any]) -> None:
 
 
 def _misfits(model: nn.Module, x: Tensor) -> list[Tensor]:
-    wrong = [torch.cat([x, x[:, :1]], dim=1)]
+    channels = 2 if x.ndim == 3 else 1  # points of several sets have their features last
+    wrong = [torch.cat([x, x.narrow(channels, 0, 1)], dim=channels)]
     if isinstance(model, ImageNetwork):
         wrong.append(x[0])
         if model.image_size is not None:
