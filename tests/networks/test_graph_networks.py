@@ -127,6 +127,16 @@ def test_wide_features_go_in_panels():
     torch.testing.assert_close(network(x, A), expected)
 
 
+@pytest.mark.parametrize("sampled", [None, 2])
+def test_a_lift_comes_first(sampled):
+    network = make("diff_resnet_graph", width=5, layers=2, initialisations=2, gamma=0.1, dropout_features=sampled)
+    x, A = features(), graph()
+    assert network.forward_features(x, A).shape == (14, 2, 5)
+    torch.testing.assert_close(network.eval()(x, A), network.head(network._features(x, A)))
+    network.train()(x, A).square().sum().backward()
+    assert all(p.grad.abs().sum() > 0 for p in network.parameters())
+
+
 def test_without_diffusion_the_graph_is_not_seen():
     network, x = make("resnet_graph").eval(), features()
     torch.testing.assert_close(network(x, graph(seed=3)), network(x, graph(seed=4)), rtol=0, atol=0)

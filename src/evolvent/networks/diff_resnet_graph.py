@@ -43,6 +43,7 @@ class NodeConvection(Dynamics):
 
 @dataclass(frozen=True, kw_only=True)
 class DiffResNetOptions(GraphOptions):
+    width: Annotated[Count | None, "learn a linear map to so many features first; None for those of the nodes"] = None
     layers: Annotated[Count, "residual blocks, each followed by diffusion"] = 1
     gamma: Annotated[float, Ge(0), "strength of a diffusion step"] = 0.25
     diffusion_steps: Annotated[int, Ge(0), "diffusion steps after each residual block"] = 20
@@ -61,7 +62,8 @@ class DiffResNetGraph(GraphNetwork):
 
     def __init__(self, options: DiffResNetOptions) -> None:
         super().__init__(options)
-        width, count = options.in_features, options.initialisations
+        width, count = options.width or options.in_features, options.initialisations
+        self.lift = None if options.width is None else StackedLinear(options.in_features, width, count)
         blocks = [
             ConvectionDiffusion(
                 NodeConvection(width, count),
@@ -81,6 +83,7 @@ class DiffResNetGraph(GraphNetwork):
 
     def _answers(self, x: Nodes, graph: SparseMatrix) -> Tensor:
         """The head commutes with diffusion, which is linear and keeps constants: it goes first unless features drop."""
+        x = x if self.lift is None else self.lift(x)
         flow = self._flow(x, graph)
         last = cast(ConvectionDiffusion, flow.dynamics_at(-1))
         u = x if flow.steps == 1 else cast(Tensor, _without_last_step(flow)(self._start(x)))
@@ -98,7 +101,7 @@ class DiffResNetGraph(GraphNetwork):
         allocator from one step to the next.
         """
         assert linear.bias is not None
-        start, sizes = self._start(x), _panel_sizes(self.in_features)
+        start, sizes = self._start(x), _panel_sizes(x.shape[-1])
         every = sizes * self.initialisations
         parts = zip(linear.weight.split(every, dim=1), linear.bias.split(every), strict=True)
         heads = [part.split(sizes) for part in part_of(self.head.weight, self.initialisations).unbind(1)]
@@ -127,7 +130,7 @@ class DiffResNetGraph(GraphNetwork):
         an equal share of every panel.
         """
         assert self.dropout_features is not None
-        share = min(1.0, self.dropout_features / self.in_features)
+        share = min(1.0, self.dropout_features / sum(v.shape[1] for k, v, _ in panels if k == 0))
         some = []
         for k, v, weight in panels:
             width = v.shape[1]
@@ -140,6 +143,7 @@ class DiffResNetGraph(GraphNetwork):
         return mean + self._read((k, v, weight) for (k, _, weight), v in zip(some, dropped, strict=True))
 
     def _features(self, x: Nodes, graph: SparseMatrix) -> Tensor:
+        x = x if self.lift is None else self.lift(x)
         return cast(Tensor, self._flow(x, graph)(self._start(x)))
 
     def _start(self, x: Nodes) -> Tensor:
@@ -181,9 +185,10 @@ def diff_resnet_graph(options: DiffResNetOptions) -> DiffResNetGraph:
         u \leftarrow Dropout(u - \gamma L u) \;\; r \text{ times}, \qquad
         y = W_3 u + b_3
 
-    Wang et al. 2024, appendix E.2.3; the features keep their number. :math:`L = D - \hat A` is the Laplacian of the
-    normalised graph, by default with :math:`\hat A` of GCN, as in their code. :math:`\gamma = 0` is a network that does
-    not see the graph, ``resnet_graph``. Sparse features make the first product sparse.
+    Wang et al. 2024, appendix E.2.3; the features keep their number, unless a linear map to ``width`` is learnt first.
+    :math:`L = D - \hat A` is the Laplacian of the normalised graph, by default with :math:`\hat A` of GCN, as in their
+    code. :math:`\gamma = 0` is a network that does not see the graph, ``resnet_graph``. Sparse features make the first
+    product sparse.
 
     Shape: x (N, in_features) and graph (N, N) to (N, num_classes), or (N, initialisations, num_classes).
 
