@@ -105,15 +105,17 @@ def test_a_directed_graph_is_refused():
 
 @pytest.mark.parametrize("layers", [1, 2])
 @pytest.mark.parametrize("flow", ["explicit", "implicit"])
-def test_diff_resnet_is_its_equation(layers, flow):
-    network = make("diff_resnet_graph", layers=layers, gamma=0.2, diffusion_steps=4, flow=flow, dropout=0.0)
+@pytest.mark.parametrize("h", [1.0, 0.5])
+def test_diff_resnet_is_its_equation(layers, flow, h):
+    options = {"gamma": 0.2 / h, "diffusion_steps": 4, "flow": flow, "dropout": 0.0}
+    network = make("diff_resnet_graph", layers=layers, step_size=h, **options)
     A, x = graph(), features().dense()
     L, identity = laplacian(normalise(A, "gcn")).dense(), torch.eye(14, dtype=torch.float64)
     step = identity - 0.2 * L if flow == "explicit" else torch.linalg.inv(identity + 0.2 * L)
     u = x
     for block in network.evolution.dynamics:
         linear = block.convection.linear
-        u = torch.linalg.matrix_power(step, 4) @ (u + F.relu(u @ linear.weight + linear.bias))
+        u = torch.linalg.matrix_power(step, 4) @ (u + h * F.relu(u @ linear.weight + linear.bias))
     torch.testing.assert_close(network.forward_features(x, A), u, atol=1e-8, rtol=1e-8)
     expected = u @ network.head.weight + network.head.bias
     for found in (network.train()(x, A), network.eval()(x, A), network(features(), A)):

@@ -15,7 +15,7 @@ from evolvent.evolution import Evolution
 from evolvent.graphs import Normalisation, SparseMatrix, normalise
 from evolvent.integrators import Euler, LieTrotter
 from evolvent.networks._graph_skeleton import GraphNetwork, GraphOptions, Nodes, StackedLinear, kept_for, part_of, twin
-from evolvent.networks._options import Count
+from evolvent.networks._options import Count, StepSize
 from evolvent.networks._registry import register_family, register_member
 from evolvent.operators.graph_diffusion import FlowMethod, GraphDiffusion
 
@@ -45,7 +45,8 @@ class NodeConvection(Dynamics):
 class DiffResNetOptions(GraphOptions):
     width: Annotated[Count | None, "learn a linear map to so many features first; None for those of the nodes"] = None
     layers: Annotated[Count, "residual blocks, each followed by diffusion"] = 1
-    gamma: Annotated[float, Ge(0), "strength of a diffusion step"] = 0.25
+    step_size: StepSize = 1.0
+    gamma: Annotated[float, Ge(0), "strength of a diffusion step, for a step size of 1"] = 0.25
     diffusion_steps: Annotated[int, Ge(0), "diffusion steps after each residual block"] = 20
     flow: Annotated[FlowMethod, "how the diffusion is followed"] = "explicit"
     normalisation: Annotated[Normalisation, "of the weights, before the Laplacian is made"] = "gcn"
@@ -76,7 +77,7 @@ class DiffResNetGraph(GraphNetwork):
             )
             for _ in range(options.layers)
         ]
-        self.evolution = Evolution(blocks, LieTrotter(Euler()))
+        self.evolution = Evolution(blocks, LieTrotter(Euler()), step_size=options.step_size)
         self.head = StackedLinear(width, options.num_classes, count)
         self.normalisation: Normalisation = options.normalisation
         self.dropout_features = options.dropout_features
@@ -87,14 +88,14 @@ class DiffResNetGraph(GraphNetwork):
         flow = self._flow(x, graph)
         last = cast(ConvectionDiffusion, flow.dynamics_at(-1))
         u = x if flow.steps == 1 else cast(Tensor, _without_last_step(flow)(self._start(x)))
-        panels = self._moved_panels(u, cast(NodeConvection, last.convection).linear)
+        panels = self._moved_panels(u, cast(NodeConvection, last.convection).linear, flow.step_size)
         if not (self.training and last.dropout and last.time):
             return last.relax(0.0, self._read(panels), flow.step_size)
         if self.dropout_features is None:
             return self._read((k, last.relax(0.0, v, flow.step_size), weight) for k, v, weight in panels)
         return self._sampled(last, list(panels), flow.step_size)
 
-    def _moved_panels(self, x: Nodes, linear: StackedLinear) -> Iterator[tuple[int, Tensor, Tensor]]:
+    def _moved_panels(self, x: Nodes, linear: StackedLinear, h: float) -> Iterator[tuple[int, Tensor, Tensor]]:
         """Some features at a time after the last residual block, of which initialisation, and the head's weights.
 
         Panels stay in the processor's cache, where all features of all initialisations would not even be kept by the
@@ -108,7 +109,7 @@ class DiffResNetGraph(GraphNetwork):
         for k in range(self.initialisations):
             mine = x if len(x.shape) == 2 else start[:, k]
             for before, head, (weight, bias) in zip(start[:, k].split(sizes, dim=1), heads[k], parts, strict=False):
-                yield k, before + torch.relu_(mine @ weight + bias), head
+                yield k, before.add(torch.relu_(mine @ weight + bias), alpha=h), head
 
     def _read(self, panels: Iterable[tuple[int, Tensor, Tensor]]) -> Tensor:
         """The head's answers from panels of features."""
@@ -181,14 +182,14 @@ def diff_resnet_graph(options: DiffResNetOptions) -> DiffResNetGraph:
     r"""Diff-ResNet for nodes: residual blocks, each followed by diffusion along the edges.
 
     .. math::
-        u \leftarrow u + ReLU(W_1 u + b_1), \qquad
-        u \leftarrow Dropout(u - \gamma L u) \;\; r \text{ times}, \qquad
+        u \leftarrow u + h\, ReLU(W_1 u + b_1), \qquad
+        u \leftarrow Dropout(u - h \gamma L u) \;\; r \text{ times}, \qquad
         y = W_3 u + b_3
 
-    Wang et al. 2024, appendix E.2.3; the features keep their number, unless a linear map to ``width`` is learnt first.
-    :math:`L = D - \hat A` is the Laplacian of the normalised graph, by default with :math:`\hat A` of GCN, as in their
-    code. :math:`\gamma = 0` is a network that does not see the graph, ``resnet_graph``. Sparse features make the first
-    product sparse.
+    Wang et al. 2024, appendix E.2.3, with :math:`h = 1`; the features keep their number, unless a linear map to ``width``
+    is learnt first. :math:`L = D - \hat A` is the Laplacian of the normalised graph, by default with :math:`\hat A` of
+    GCN, as in their code. :math:`\gamma = 0` is a network that does not see the graph, ``resnet_graph``. Sparse features
+    make the first product sparse.
 
     Shape: x (N, in_features) and graph (N, N) to (N, num_classes), or (N, initialisations, num_classes).
 
