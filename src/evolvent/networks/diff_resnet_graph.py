@@ -10,6 +10,7 @@ import torch
 from annotated_types import Ge
 from torch import Tensor, nn
 
+from evolvent._core.state import State
 from evolvent.dynamics import ConvectionDiffusion, Dynamics, on_graph
 from evolvent.evolution import Evolution
 from evolvent.graphs import Normalisation, SparseMatrix, normalise
@@ -31,7 +32,8 @@ class NodeConvection(Dynamics):
         self.linear = StackedLinear(width, width, initialisations)
         self._sparse: SparseMatrix | None = None
 
-    def forward(self, t: float, u: Tensor) -> Tensor:
+    def forward(self, t: float, u: State) -> Tensor:
+        assert isinstance(u, Tensor)
         return torch.relu_(self.linear(u if self._sparse is None else self._sparse))
 
     def of(self, x: SparseMatrix) -> NodeConvection:
@@ -186,10 +188,10 @@ def diff_resnet_graph(options: DiffResNetOptions) -> DiffResNetGraph:
         u \leftarrow Dropout(u - h \gamma L u) \;\; r \text{ times}, \qquad
         y = W_3 u + b_3
 
-    Wang et al. 2024, appendix E.2.3, with :math:`h = 1`; the features keep their number, unless a linear map to ``width``
-    is learnt first. :math:`L = D - \hat A` is the Laplacian of the normalised graph, by default with :math:`\hat A` of
-    GCN, as in their code. :math:`\gamma = 0` is a network that does not see the graph, ``resnet_graph``. Sparse features
-    make the first product sparse.
+    Wang et al. 2024, appendix E.2.3, with :math:`h = 1`; the features keep their number, unless a linear map to
+    ``width`` is learnt first. :math:`L = D - \hat A` is the Laplacian of the normalised graph, by default with
+    :math:`\hat A` of GCN, as in their code. :math:`\gamma = 0` is a network that does not see the graph,
+    ``resnet_graph``. Sparse features make the first product sparse.
 
     Shape: x (N, in_features) and graph (N, N) to (N, num_classes), or (N, initialisations, num_classes).
 

@@ -293,11 +293,15 @@ class APPNPOptions(GraphOptions):
     alpha: Annotated[float, Gt(0), Le(1), "share of the start in every step"] = 0.1
 
 
-class NodeLayer(StackedLinear):
+class NodeLayer(nn.Module):
     """A linear layer that does not look at the graph."""
 
+    def __init__(self, in_features: int, out_features: int, initialisations: int) -> None:
+        super().__init__()
+        self.linear = StackedLinear(in_features, out_features, initialisations)
+
     def forward(self, x: Nodes, graph: SparseMatrix) -> Tensor:
-        return super().forward(x)
+        return self.linear(x)
 
 
 class APPNP(LayeredNetwork):

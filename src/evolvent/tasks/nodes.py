@@ -79,6 +79,10 @@ class Nodes(Task):
         Figure("loss", "loss"),
         Figure("deviation", "deviation over initialisations", "share", better=None, shown=False),
     )
+    epoch: Tensor
+    best_epoch: Tensor
+    best_hits: Tensor
+    best_loss: Tensor
 
     def __init__(self, model: nn.Module, material: Material, setup: Setup) -> None:
         super().__init__(model, material, setup)
