@@ -63,7 +63,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         pages = [page for page in all_pages() if page.blocks("python")]
         metafunc.parametrize("code_page", pages, ids=lambda page: page.name)
     if "example" in metafunc.fixturenames:
-        metafunc.parametrize("example", sorted((ROOT / "examples" / "gallery").glob("*.py")), ids=lambda path: path.stem)
+        scripts = sorted((ROOT / "examples" / "gallery").glob("*.py"))
+        metafunc.parametrize("example", scripts, ids=lambda path: path.stem)
 
 
 @pytest.fixture

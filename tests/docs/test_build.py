@@ -16,9 +16,8 @@ ROOT = Path(__file__).parents[2]
 def test_sphinx_builds_without_a_warning(tmp_path):
     for needed in ("sphinx", "myst_parser", "furo", "sphinx_gallery", "sphinx_copybutton"):
         pytest.importorskip(needed, reason="needs the extra 'docs'")
-    built = shutil.ignore_patterns("_build", "gallery", "__pycache__")
-    for folder in ("docs", "examples"):
-        shutil.copytree(ROOT / folder, tmp_path / folder, ignore=built)
+    for folder, built in {"docs": ("_build", "gallery"), "examples": ()}.items():
+        shutil.copytree(ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns(*built, "__pycache__"))
     command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html", "-D", "plot_gallery=0"]
     done = subprocess.run([*command, "docs", "html"], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

@@ -8,8 +8,8 @@ from evolvent import Evolution
 from evolvent.dynamics import ConvectionDiffusion, Residual, on_graph
 from evolvent.dynamics.convection_diffusion import diffuse_and_drop
 from evolvent.errors import ConfigError
-from evolvent.graphs import gaussian_affinity, normalise
 from evolvent.gradients import make_strategy
+from evolvent.graphs import gaussian_affinity, normalise
 from evolvent.integrators import Euler, LieTrotter
 from evolvent.operators import GraphDiffusion
 from evolvent.testing import check_gradient
@@ -115,7 +115,8 @@ def test_gradient_of_the_dropping_flow(drop_first):
 
 def test_dropout_acts_in_training_alone_and_with_every_stepwise_flow():
     W, x = graph(), torch.randn(20, 3, dtype=torch.float64)
-    for options in ({"dropout_place": "before"}, {}, {"flow": "implicit"}, {"flow": "implicit", "dropout_place": "before"}):
+    first = {"dropout_place": "before"}
+    for options in (first, {}, {"flow": "implicit"}, {"flow": "implicit", **first}):
         flow = on_graph(evolution(1, dropout=0.5, **options), W)
         assert (flow.train()(x) - flow(x)).abs().max() > 1e-3
         torch.testing.assert_close(flow.eval()(x), flow(x), rtol=0, atol=0)

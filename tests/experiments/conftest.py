@@ -35,7 +35,8 @@ class PlaneSettings(TaskSettings):
     """Which optimisers train the network."""
 
     name: Literal["plane"] = "plane"
-    turns: Literal["one", "alternating", "overlapping", "empty", "then lbfgs", "lbfgs"] = "one"
+    turns: Literal["one", "alternating", "overlapping", "empty", "then lbfgs", "lbfgs", "none"] = "one"
+    enough: float = 0.0  # the training ends when the watched error is below this
 
 
 class PlaneData(DataSettings):
@@ -99,7 +100,12 @@ class Plane(Task):
                 return [Turn(both, adam, until=half), Turn(both, lbfgs, name="finish", since=half)]
             case "lbfgs":
                 return [Turn(both, lbfgs)]
+            case "none":
+                return []
         return super().turns(plan)
+
+    def epoch_ends(self, watched: Any) -> bool:
+        return self.figures_of(watched)["error"] < self.setup.settings.enough
 
     def objective(self, batch: Any, turn: str) -> tuple[Tensor, dict[str, Tensor]]:
         sums = self.measure(batch)

@@ -8,6 +8,8 @@ import pytest
 import torch
 
 from evolvent import load
+from evolvent.data import Batches
+from evolvent.errors import ConfigError
 from evolvent.experiments import training
 from evolvent.experiments.checkpoints import read_checkpoint
 from evolvent.experiments.engine import DataShelf, Resources, prepare
@@ -281,3 +283,46 @@ def test_figures_are_not_written_as_nan(plane, tmp_path, monkeypatch):
     assert record.result
     assert record.result.figures == {"error": None}
     assert load(tmp_path / "model")
+
+
+def test_patience_ends_a_training_that_no_longer_improves(plane, tmp_path):
+    settings = {"data": {"rows": 8, "validation": 8}, "optimizer": {"name": "sgd", "lr": 1e-12, "momentum": 0.0}}
+    still = plane(**settings, training={"epochs": 40, "patience": 3})
+    result = run_grid(still, tmp_path / "run")["point_resnet-seed0"]
+    assert result.epochs < 40
+    assert result.epochs - result.best_epoch == 3
+    with pytest.raises(ConfigError, match="held out"):
+        run_grid(plane(training={"epochs": 4, "patience": 3}), tmp_path / "none")
+    assert not (tmp_path / "none").exists()
+
+
+def test_a_task_may_end_its_training(plane, tmp_path):
+    settings = {"optimizer": {"name": "adam", "lr": 0.02}, "training": {"epochs": 60}}
+    long = run_grid(plane(**settings), tmp_path / "long")["point_resnet-seed0"]
+    enough = 2 * long.figures["error"]
+    short = run_grid(plane(**settings, task={"enough": enough}), tmp_path / "short")["point_resnet-seed0"]
+    assert short.epochs < long.epochs == 60
+    assert short.figures["error"] < enough
+
+
+def test_a_task_without_turns_measures_every_train_row_once(plane, tmp_path):
+    recipe = plane(task={"turns": "none"}, data={"rows": 23, "batch_size": 4}, training={"epochs": 7})
+    listener = Listener()
+    result = run_grid(recipe, tmp_path / "run", observer=listener)["point_resnet-seed0"]
+    assert (result.steps, result.epochs) == (6, 1)
+    assert listener.progress[-1].share_done == 1
+    [cell] = recipe.cells()
+    material = DataShelf().material(cell)
+    task = prepare(cell, material, Resources()).task
+    assert result.figures["error"] == pytest.approx(task.figures_of(task.add_up(Batches(material.train)))["error"])
+    assert "train_error" not in read_metrics(tmp_path / "run" / "metrics.csv")
+
+
+def test_a_task_without_turns_goes_on_where_it_was_stopped(plane, tmp_path, power_cut):
+    recipe = plane(task={"turns": "none"}, data={"rows": 24, "batch_size": 4})
+    whole = run_grid(recipe, tmp_path / "whole")["point_resnet-seed0"]
+    cut = power_cut(4)
+    with cut.expected:
+        run_grid(recipe, tmp_path / "cut", observer=cut)
+    assert read_checkpoint(tmp_path / "cut")["step"] == 3
+    assert run_grid(recipe, tmp_path / "cut", resume=True)["point_resnet-seed0"].figures == whole.figures

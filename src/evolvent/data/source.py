@@ -151,10 +151,19 @@ class Batches:
 
         Process r takes the rows r, r + world_size, ...: none is left out, padded or taken twice.
         """
+        return (batch for k in range(self.pieces) if (batch := self.piece(k)) is not None)
+
+    @property
+    def pieces(self) -> int:
+        """Batches of :meth:`once`, of the process that has most."""
+        return -(-len(self.source) // self.size)
+
+    def piece(self, number: int) -> Any:
+        """One batch of :meth:`once`, counted from 0; None where others still have rows and this process has not."""
         start, stride = (self.rank, self.world_size) if self.source.shareable else (0, 1)
-        for rows in torch.arange(len(self.source))[start::stride].split(max(self.size // stride, 1)):
-            if len(rows):
-                yield self.source.take(rows, self.seed, 0)
+        share = self.size // stride
+        rows = torch.arange(len(self.source))[start::stride][number * share : (number + 1) * share]
+        return self.source.take(rows, self.seed, 0) if len(rows) else None
 
 
 @lru_cache(maxsize=4)

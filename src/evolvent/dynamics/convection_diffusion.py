@@ -68,7 +68,7 @@ class ConvectionDiffusion(SplitDynamics):
         check_share(dropout=dropout)
         check_choice("dropout_place", dropout_place, ("after", "before"))
         if dropout and flow == "exponential":
-            raise ConfigError("the exponential flow is one step, between which nothing can be dropped. Leave dropout out.")
+            raise ConfigError("the exponential flow is one step, so nothing can be dropped in between. Leave dropout.")
         self.convection = convection
         self.gamma, self.diffusion_steps = float(gamma), diffusion_steps
         self.flow: FlowMethod = flow
@@ -118,7 +118,8 @@ class ConvectionDiffusion(SplitDynamics):
         return u
 
     def extra_repr(self) -> str:
-        return f"gamma={self.gamma:g}, diffusion_steps={self.diffusion_steps}, flow={self.flow}, dropout={self.dropout:g}"
+        strength = f"gamma={self.gamma:g}, diffusion_steps={self.diffusion_steps}"
+        return f"{strength}, flow={self.flow}, dropout={self.dropout:g}"
 
 
 def on_graph(module: Module, graph: SparseMatrix | GraphDiffusion) -> Module:

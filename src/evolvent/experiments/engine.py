@@ -24,12 +24,11 @@ from evolvent.analysis.cost import on_a_copy
 from evolvent.data import Batches, Material
 from evolvent.evolution import set_gradient
 from evolvent.experiments.environment import environment
-from evolvent.experiments.length import Length
 from evolvent.experiments.observer import Observer
 from evolvent.experiments.quiet import quiet_lightning
 from evolvent.experiments.recipe import FORMAT, Cell
 from evolvent.experiments.record import Cost, Result, read_record, write_config, write_findings, write_result
-from evolvent.experiments.training import Training, watched_batches
+from evolvent.experiments.training import Training, training_length, watched_batches
 from evolvent.networks import create_model, model_entry, refine
 from evolvent.tasks import Figure, Findings, Task, check_turns
 
@@ -81,11 +80,14 @@ def prepare(cell: Cell, material: Material, resources: Resources) -> Prepared:
     """
     if cell.training.refine_at and resources.world_size > 1:
         raise ConfigError(f"training.refine_at needs one process, got {resources.world_size}; leave either out.")
+    if cell.training.patience and not material.held_out:
+        raise ConfigError("training.patience needs rows that are held out to watch; add a validation part to the data.")
     batches = Batches(material.train, cell.data.batch_size, world_size=resources.world_size)
-    batches.check_training()
     watched_batches(cell, material, world_size=resources.world_size)
     task = cell.kind(build_model(cell, material), material, cell.setup)
-    check_turns(turns := task.turns(Length.of(cell.training, len(batches)).plan))
+    check_turns(turns := task.turns(training_length(cell, task, batches).plan))
+    if turns:
+        batches.check_training()
     if cell.training.refine_at:
         if len(turns) > 1:
             raise ConfigError(f"training.refine_at needs a task with one optimiser, got {len(turns)}; leave it out.")
@@ -141,7 +143,7 @@ def run_cell(
     cell, material, task = ready.cell, ready.material, ready.task
     resources, observer = resources or Resources(), observer or Observer()
     with quiet_lightning():
-        plan = Length.of(cell.training, len(Batches(material.train, cell.data.batch_size))).plan
+        plan = training_length(cell, task, Batches(material.train, cell.data.batch_size)).plan
         fabric = _make_fabric(cell, resources, several_turns=len(task.turns(plan)) > 1)
         if fabric.is_global_zero:
             write_config(folder / "config.yaml", cell)
@@ -189,13 +191,14 @@ def _conclude(training: Training, cost: Cost) -> Result:
     found: list[Result] = []
     if training.fabric.is_global_zero:
         task.load_kept(folder / "model")
+        task.totals = None if training.turns else training.sums
         findings = task.conclude(Batches(material.test, cell.data.rows_evaluated, cell.seed))
         result = Result(
             figures=dict(findings.figures),
             kinds=list(task.figures),
             cost=cost,
             rows=material.rows,
-            best_epoch=training.best_epoch,
+            best_epoch=training.kept.epoch,
             epochs=len(training.rows),
             steps=training.step,
             seconds=training.pace.trained,

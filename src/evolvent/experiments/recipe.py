@@ -44,6 +44,9 @@ class TrainingConfig(Config):
     epoch_steps: int | None = Field(
         default=None, ge=1, description="steps of an epoch, after which the network is evaluated; else one pass"
     )
+    patience: int | None = Field(
+        default=None, ge=1, description="end after so many epochs in which the score on held-out rows did not improve"
+    )
     gradient: str = "backprop"
     clip_norm: float | None = Field(default=None, gt=0)
     precision: Literal["32-true", "64-true", "bf16-mixed", "16-mixed"] = "32-true"

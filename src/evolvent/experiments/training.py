@@ -21,6 +21,7 @@ from evolvent._core.errors import ConfigError
 from evolvent._core.randomness import Stream, key, reseed
 from evolvent.data import Batches, Material
 from evolvent.experiments.checkpoints import read_checkpoint, write_checkpoint
+from evolvent.experiments.kept import KeptState
 from evolvent.experiments.length import Length, Pace
 from evolvent.experiments.observer import Observer, TrainingProgress
 from evolvent.experiments.recipe import Cell
@@ -33,6 +34,7 @@ from evolvent.tasks import (
     Turn,
     add_sums,
     check_turns,
+    evaluating,
     learning_rate_factor,
     make_optimizer,
     mean_over_processes,
@@ -43,6 +45,7 @@ from evolvent.tasks.multilevel import carry_state
 from evolvent.tasks.nonfinite import check_finite
 
 _WRITE_SECONDS = 1.0  # least time between two checkpoints at the end of epochs
+_WRITTEN_PARTS = 50  # checkpoints on the way through the rows of a task without turns
 
 
 class Training:
@@ -72,17 +75,15 @@ class Training:
         self.fabric, self.folder, self.tell = fabric, folder, tell
         self.batches = Batches(material.train, cell.data.batch_size, cell.seed, **share)
         self.watched = watched_batches(cell, material, **share)
-        self.length = Length.of(cell.training, len(self.batches))
+        self.length = training_length(cell, task, self.batches)
         self.step = 0
         self.sums: Sums = {}  # measures of this epoch's training batches so far
         self.rows: list[dict[str, float]] = []  # one per epoch
-        self.best_epoch, self.best_score = 0, None
+        self.kept = KeptState(task.figures[0], material.held_out)
         self.ended = False
         self.pace = Pace()
         self.spectra = SpectrumRecord(folder) if fabric.is_global_zero else None
         self._level = 0  # refinements of multilevel training so far
-        self._kept: dict[str, Tensor] | None = None  # a best state that is not written yet and no longer the present
-        self._kept_step = -1  # when the best state was that of the task
         self._tell_seconds, self._told, self._written = tell_seconds, -math.inf, -math.inf
         self._resume(read_checkpoint(folder))
 
@@ -97,13 +98,14 @@ class Training:
 
     def _train_epoch(self) -> None:
         end, every = self.length.epoch_end(self.step), self.cell.training.checkpoint_steps
+        if not self.turns:
+            every = every or -(-end // _WRITTEN_PARTS)
         self.pace.start_lap()
         while self.step < end:
-            batch = to_device(self.batches.at(self.step), self.fabric.device)
-            self._counted = False
-            for turn, optimizer in zip(self.turns, self.optimizers, strict=True):
-                if turn.acts(self.step):
-                    self._take_turn(turn, optimizer, batch)
+            if self.turns:
+                self._train_step()
+            else:
+                self._measure_step()
             self.step += 1
             now = self.pace.end_step()
             if now - self._told >= self._tell_seconds:
@@ -113,6 +115,21 @@ class Training:
             if every and self.step % every == 0 and self.step < end:
                 self._write()
                 self.pace.start_lap()
+
+    def _train_step(self) -> None:
+        batch = to_device(self.batches.at(self.step), self.fabric.device)
+        self._counted = False
+        for turn, optimizer in zip(self.turns, self.optimizers, strict=True):
+            if turn.acts(self.step):
+                self._take_turn(turn, optimizer, batch)
+
+    def _measure_step(self) -> None:
+        """A step of a task without turns: every row is measured once."""
+        batch = self.batches.piece(self.step)
+        if batch is not None:
+            reseed(*key(Stream.STEP, self.cell.seed, self.step, self.fabric.global_rank))
+            with evaluating(self.task), self.fabric.strategy.precision.forward_context():
+                add_sums(self.sums, self.task.measure(self.task.placed(batch)))
 
     def _take_turn(self, turn: Turn, optimizer: Any, batch: Any) -> None:
         rate = turn.optimizer.lr * self._rate_factor(turn)
@@ -160,46 +177,37 @@ class Training:
 
     def _end_epoch(self) -> None:
         began = time.perf_counter()
-        watched = self.evaluate(self.watched)
+        added = self._added_up()
+        measured = self._measured(self.watched) if self.turns else added
         self.pace.evaluation = time.perf_counter() - began
-        trained = self._training_figures(self._added_up())
-        self.sums = {}
+        trained, watched = self._training_figures(added), self.task.figures_of(measured)
+        self.sums = {} if self.turns else self.sums
         self.rows.append(self._row(trained, watched))
-        self.ended = self._is_over()
-        self._keep_if_best(watched)
+        self.ended = self.task.epoch_ends(measured) or self._is_over()
+        self.kept.consider(len(self.rows), watched[self.kept.score.name], last=self.ended)
+        self.ended |= self.kept.out_of_patience(len(self.rows), self.cell.training.patience)
         self._tell(trained, epoch_ends=True)
         if self.spectra:
             self.spectra.record(self.task, len(self.rows))
         if self.ended or time.perf_counter() - self._written > _WRITE_SECONDS:
             self._write()
-        elif self._kept_step == self.step:
-            self._kept = {name: value.clone() for name, value in self.task.state_dict().items()}
+        else:
+            self.kept.copy(self.task)
 
     def _row(self, trained: dict[str, float], watched: dict[str, float]) -> dict[str, float]:
         part = "val" if self.material.held_out else "test"
         row: dict[str, float] = {"epoch": len(self.rows) + 1, "step": self.step}
         for turn, optimizer in zip(self.turns, self.optimizers, strict=True):
             row["lr" if turn is self.turns[0] else f"lr_{turn.name}"] = optimizer.param_groups[0]["lr"]
-        row |= {f"train_{name}": value for name, value in trained.items()}
+        row |= {f"train_{name}": value for name, value in trained.items() if self.turns}
         row |= {f"{part}_{name}": value for name, value in self._shown(watched).items()}
         return row | {"rows_per_second": self.rows_per_second, "seconds": self.pace.trained}
 
-    def evaluate(self, batches: Batches) -> dict[str, float]:
-        """Figures on all rows of a source, each process measuring its share."""
+    def _measured(self, batches: Batches) -> Sums:
+        """Measures of all rows of a source, each process measuring its share."""
         with self.fabric.strategy.precision.forward_context():
             sums = self.task.add_up(batches)
-        return self.task.figures_of(self._over_processes(sums) if batches.sharers > 1 else sums)
-
-    def _keep_if_best(self, watched: dict[str, float]) -> None:
-        """Keep the best model on held-out rows; without those, or a direction of the score, the last model is kept."""
-        score = self.task.figures[0]
-        if self.material.held_out and score.better:
-            better = score.improves(watched[score.name], self.best_score) or not self.best_epoch
-        else:
-            better = self.ended
-        if better:
-            self.best_epoch, self.best_score = len(self.rows), watched[score.name]
-            self._kept_step, self._kept = self.step, None
+        return self._over_processes(sums) if batches.sharers > 1 else sums
 
     def _shown(self, values: dict[str, float]) -> dict[str, float]:
         """Those of the task's figures that are there and shown, in the task's order."""
@@ -265,6 +273,9 @@ class Training:
         """Make the optimisers of all turns and place everything on its device, for the network as it is now."""
         self.turns = self.task.turns(self.length.plan)
         check_turns(self.turns)
+        if not self.turns:
+            self.module, self.optimizers = self.task.to(self.fabric.device), []
+            return
         made = [make_optimizer(turn.parameters, turn.optimizer) for turn in self.turns]
         self.module, *self.optimizers = self.fabric.setup(self.task, *made)
         self._parameters = list(self.task.parameters())  # found once: looking for them takes longer than a small step
@@ -299,7 +310,7 @@ class Training:
         if self.fabric.is_global_zero:  # measures are those of all processes; the others begin anew
             self.sums = to_device(dict(state["sums"]), self.fabric.device)
         self.step, self.rows, self.ended = state["step"], state["rows"], state["ended"]
-        self.best_epoch, self.best_score = state["best_epoch"], state["best_score"]
+        self.kept.load(state)
         self.pace = Pace(state["used"], state["trained"])
         if self.spectra:
             self.spectra.resume(len(self.rows))
@@ -310,22 +321,10 @@ class Training:
         if self.fabric.is_global_zero:
             if self.rows:
                 write_metrics(self.folder / "metrics.csv", self.rows)
-            self._write_kept()
+            self.kept.write(self.task, self.folder / "model")
             write_checkpoint(self.folder, self._state(sums))
-        self._kept, self._kept_step = None, -1
+        self.kept.written()
         self._written = time.perf_counter()
-
-    def _write_kept(self) -> None:
-        """Save the best model: the present one, or one of an earlier epoch that was not written then."""
-        if self._kept_step < 0:
-            return
-        present = None
-        if self._kept is not None:
-            present = {name: value.clone() for name, value in self.task.state_dict().items()}
-            self.task.load_state_dict(self._kept)
-        self.task.save_kept(self.folder / "model")
-        if present is not None:
-            self.task.load_state_dict(present)
 
     def _state(self, sums: Sums) -> dict[str, Any]:
         return {
@@ -336,8 +335,7 @@ class Training:
             "sums": sums,
             "ended": self.ended,
             "rows": self.rows,
-            "best_epoch": self.best_epoch,
-            "best_score": self.best_score,
+            **self.kept.state(),
             "used": self.pace.used,
             "trained": self.pace.trained,
             "level": self._level,
@@ -351,3 +349,9 @@ def watched_batches(cell: Cell, material: Material, rank: int = 0, world_size: i
         raise ConfigError(f"{len(material.watched)} watched rows cannot be shared by {world_size} processes.")
     whole = len(material.watched) if size is None else size
     return Batches(material.watched, -(-whole // world_size) * world_size, cell.seed, rank, world_size)
+
+
+def training_length(cell: Cell, task: Task, batches: Batches) -> Length:
+    """What the recipe asks for; a task without turns goes through its rows once, whatever that says."""
+    length = Length.of(cell.training, max(1, len(batches)))
+    return length if task.turns(length.plan) else Length(batches.pieces, batches.pieces, None)

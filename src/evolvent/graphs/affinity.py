@@ -87,7 +87,7 @@ def dense_affinity(
     kept = n_top - 1 if include_self else n_top
     others = max(kept, sigma_neighbour or 1)
     if others >= count:
-        raise ConfigError(f"n_top and sigma_neighbour ask for {others} neighbours, but {count} points have {count - 1}.")
+        raise ConfigError(f"n_top and sigma_neighbour ask for {others} neighbours, {count} points have {count - 1}.")
     centred = x - x.mean(dim=-2, keepdim=True)
     norms = centred.square().sum(dim=-1)
     squares = norms[..., :, None] + norms[..., None, :] - 2 * (centred @ centred.mT)

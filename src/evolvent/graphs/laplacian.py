@@ -52,7 +52,7 @@ def normalise(weights: Matrix, kind: Normalisation) -> Matrix:
 def laplacian(weights: Matrix) -> Matrix:
     r"""The Laplacian :math:`L = D - W`, which annihilates constants; :math:`D` are the sums of rows of :math:`W`.
 
-    Loops cancel. The diagonal of a sparse :math:`L` is stored whole, so that every :math:`I - \gamma L` has its pattern.
+    Loops cancel. The diagonal of a sparse :math:`L` is stored whole, so that :math:`I - \gamma L` has its pattern.
 
     Shape: (N, N) to the same; dense matrices may have further axes before these.
 

@@ -119,10 +119,10 @@ def _by_blocks(x: Tensor, k: int) -> Find:
 
 
 def _by_tree(x: Tensor, k: int) -> Find:
-    from scipy.spatial import cKDTree
+    from scipy.spatial import KDTree
 
     points = x.detach().cpu().double().numpy()
-    tree = cKDTree(points)
+    tree: Any = KDTree(points)
 
     def find(rows: Tensor) -> Neighbours:
         distances, indices = tree.query(points[rows.cpu().numpy()], k=list(range(1, k + 1)), workers=-1)
@@ -133,7 +133,7 @@ def _by_tree(x: Tensor, k: int) -> Find:
 
 def _by_faiss(x: Tensor, k: int) -> Find:
     try:
-        import faiss
+        import faiss  # pyright: ignore[reportMissingImports]
     except ImportError:
         raise ConfigError("search 'faiss' needs the package faiss-cpu. Run: pip install 'evolvent[graphs]'.") from None
     points = np.ascontiguousarray((x - x.mean(dim=0)).detach().cpu().float().numpy())

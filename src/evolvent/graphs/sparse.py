@@ -200,8 +200,8 @@ class SparseMatrix:
 
     def plus(self, other: SparseMatrix) -> SparseMatrix:
         """The sum of two matrices of one shape."""
-        both = (torch.cat(pair) for pair in ((self.rows, other.rows), (self.columns, other.columns)))
-        return SparseMatrix.from_entries(*both, torch.cat([self.values, other.values]), self.shape)
+        rows, columns = torch.cat([self.rows, other.rows]), torch.cat([self.columns, other.columns])
+        return SparseMatrix.from_entries(rows, columns, torch.cat([self.values, other.values]), self.shape)
 
     def __getstate__(self) -> dict[str, Any]:
         """What is stored; whatever follows from it is made again."""

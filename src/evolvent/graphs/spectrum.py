@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from evolvent._core.errors import ConfigError
@@ -37,7 +39,8 @@ def _outer_eigenvalues(matrix: SparseMatrix, which: str, count: int) -> list[flo
     from scipy.sparse.linalg import eigsh
 
     start = np.random.default_rng(0).standard_normal(len(matrix))
-    found = eigsh(matrix.to_scipy(), k=count, which=which, v0=start, return_eigenvectors=False, tol=1e-10, maxiter=20000)
+    options: dict[str, Any] = {"tol": 1e-10, "maxiter": 20_000, "return_eigenvectors": False}
+    found: Any = eigsh(matrix.to_scipy(), k=count, which=which, v0=start, **options)
     return sorted(found.tolist())
 
 

@@ -66,7 +66,7 @@ class GraphDiffusion(DiffusionOperator):
 
     def solve(self, u: Tensor, h: float) -> Tensor:
         r""":math:`(I + h L)^{-1} u` by conjugate gradients, of the normal equations if the graph is directed."""
-        return _Flow.apply(u, lambda v: self._solve(v, h), lambda v: self._transposed._solve(v, h))  # pyright: ignore
+        return _linear(u, lambda v: self._solve(v, h), lambda v: self._transposed._solve(v, h))
 
     def flow(self, u: Tensor, time: float, method: FlowMethod = "explicit", substeps: int = 1) -> Tensor:
         r"""Follow :math:`u' = -L u` for some time.
@@ -93,9 +93,9 @@ class GraphDiffusion(DiffusionOperator):
                 u = self.solve(u, time / substeps)
             return u
         if method == "exponential":
-            return _Flow.apply(u, lambda v: self._exponential(v, time), lambda v: self._transposed._exponential(v, time))  # pyright: ignore
+            return _linear(u, lambda v: self._exponential(v, time), lambda v: self._transposed._exponential(v, time))
         matrix = self.propagator(time / substeps)
-        return _Flow.apply(u, lambda v: _power(matrix, v, substeps), lambda v: _power(matrix.T, v, substeps))  # pyright: ignore
+        return _linear(u, lambda v: _power(matrix, v, substeps), lambda v: _power(matrix.T, v, substeps))
 
     def propagator(self, step: float) -> SparseMatrix:
         r""":math:`I - \gamma L`, one explicit step; made once for each step size."""
@@ -166,6 +166,12 @@ class GraphDiffusion(DiffusionOperator):
 
     def extra_repr(self) -> str:
         return repr(self.laplacian)
+
+
+def _linear(u: Tensor, act: Callable[[Tensor], Tensor], transposed: Callable[[Tensor], Tensor]) -> Tensor:
+    if torch.compiler.is_compiling():
+        return act(u)  # made of operations that tracers know and differentiate
+    return _Flow.apply(u, act, transposed)  # pyright: ignore[reportReturnType]
 
 
 class _Flow(torch.autograd.Function):

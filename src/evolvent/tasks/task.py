@@ -97,6 +97,7 @@ class Task(nn.Module, ABC):
         model: the network.
         setup: the settings; ``setup.settings`` and ``setup.data`` are the recipe's ``task`` and ``data`` sections.
         material_name: name of the data set.
+        totals: of a task without turns, the measures of all its rows when it is concluded; else None.
     """
 
     Settings: ClassVar[type[TaskSettings]] = TaskSettings
@@ -110,6 +111,7 @@ class Task(nn.Module, ABC):
         self.model = model
         self.material_name = material.name
         self.setup = setup
+        self.totals: Sums | None = None
 
     @classmethod
     @abstractmethod
@@ -146,8 +148,16 @@ class Task(nn.Module, ABC):
         """Figures from added-up measures of a whole part, or of the training batches of an epoch."""
 
     def turns(self, plan: Plan) -> list[Turn]:
-        """Which optimiser trains which parameters when; by default one trains the network all the time."""
+        """Which optimiser trains which parameters when; by default one trains the network all the time.
+
+        A task without turns is not trained: its train rows, which may be trainings of their own, such as few-shot
+        episodes, are measured once, and :attr:`totals` are what was measured.
+        """
         return [Turn(trainable(self.model), self.setup.optimizer, self.setup.schedule)]
+
+    def epoch_ends(self, watched: Mapping[str, Tensor]) -> bool:
+        """Called after the watched rows were measured; buffers may be changed. True ends the training here."""
+        return False
 
     def conclude(self, test: Batches) -> Findings:
         """Look at the trained network; by default just the figures on the test rows. Called in one process.
@@ -169,8 +179,8 @@ class Task(nn.Module, ABC):
         return self.objective(batch, turn)
 
     def test_figures(self, test: Batches) -> dict[str, float]:
-        """The figures on all rows of a source."""
-        return self.figures_of(self.add_up(test))
+        """The figures on all rows of a source; of a task without turns those that were measured already."""
+        return self.figures_of(self.add_up(test) if self.totals is None else self.totals)
 
     def placed(self, batch: Any) -> Any:
         """A batch on the network's device, its floating-point numbers in the network's precision.
@@ -250,7 +260,10 @@ def evaluating(module: nn.Module) -> Iterator[None]:
 
 
 def to_device(batch: Any, device: torch.device, dtype: torch.dtype | None = None) -> Any:
-    """Tensors in nested tuples, lists and mappings, moved to a device; floating-point numbers become ``dtype``."""
+    """Tensors in nested tuples, lists and mappings, moved to a device; floating-point numbers become ``dtype``.
+
+    So is whatever has a method ``to(device, dtype)``, such as a sparse matrix.
+    """
     if isinstance(batch, Tensor):
         return batch.to(device, dtype if batch.is_floating_point() else None, non_blocking=True)
     if isinstance(batch, tuple) and hasattr(batch, "_fields"):
@@ -259,13 +272,11 @@ def to_device(batch: Any, device: torch.device, dtype: torch.dtype | None = None
         return type(batch)(to_device(part, device, dtype) for part in batch)
     if isinstance(batch, Mapping):
         return {key: to_device(part, device, dtype) for key, part in batch.items()}
-    return batch
+    return batch.to(device, dtype) if hasattr(batch, "to") else batch
 
 
 def check_turns(turns: Sequence[Turn]) -> None:
     """Refuse turns without parameters, and two that train one parameter at the same time."""
-    if not turns:
-        raise ConfigError("a task needs at least one turn, got none. Return one from Task.turns.")
     for turn in turns:
         if not turn.parameters:
             raise ConfigError(f"turn {turn.name!r} has no parameters to train. Leave it out, or give it some.")
