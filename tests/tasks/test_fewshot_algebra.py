@@ -57,9 +57,7 @@ def test_algebra_is_plain_training_with_every_term_of_the_objective(name):
     x, labels = episodes(4, 2, 3, 16)
     model = network(name, num_classes=4, in_features=16)
     prototypes = x[:, :8].unflatten(1, (4, 2)).mean(2)
-    objective = EpisodeObjective(
-        labels, 0.05, torch.cdist(x[:, 8:], prototypes), 0.01, laplacian(model.weights(x))
-    )
+    objective = EpisodeObjective(labels, 0.05, torch.cdist(x[:, 8:], prototypes), 0.01, laplacian(model.weights(x)))
     assert largest_difference(model, x, objective, Descent(RATES)) < 1e-12
 
 
@@ -87,7 +85,7 @@ def test_the_network_is_left_as_it_was():
 
 
 def test_derivative_is_that_of_the_value():
-    x, labels = episodes(3, 2, 3, 6)
+    _, labels = episodes(3, 2, 3, 6)
     w = torch.rand(2, 15, 15, dtype=torch.float64)
     L = laplacian((w + w.mT) / 2)
     objective = EpisodeObjective(labels, 0.7, torch.rand(2, 9, 3, dtype=torch.float64), 0.3, L)

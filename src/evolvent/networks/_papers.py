@@ -176,5 +176,14 @@ for _paper in (
         2020,
         {"volume": "2", "number": "1", "pages": "1--23"},
     ),
+    Paper(
+        "wang2024",
+        "article",
+        "Diffusion Mechanism in Residual Neural Network: Theory and Applications",
+        ("Wang, Tangjun", "Dou, Zehao", "Bao, Chenglong", "Shi, Zuoqiang"),
+        ("journal", "IEEE Transactions on Pattern Analysis and Machine Intelligence"),
+        2024,
+        {"volume": "46", "number": "2", "eprint": "2105.03155", "archiveprefix": "arXiv"},
+    ),
 ):
     PAPERS.add(_paper.key, _paper)

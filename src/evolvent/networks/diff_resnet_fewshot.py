@@ -121,8 +121,8 @@ class FewShotNetwork(nn.Module):
         if gamma * largest <= 2 * (1 + 1e-5):
             return
         told = (
-            f"gamma {gamma:g} is too large for explicit diffusion on the graph of an episode, whose largest eigenvalue is "
-            f"{largest:.3f}. Take gamma up to {2 / largest:.3f} and more diffusion_steps"
+            f"gamma {gamma:g} is too large for explicit diffusion on the graph of an episode, whose largest eigenvalue "
+            f"is {largest:.3f}. Take gamma up to {2 / largest:.3f} and more diffusion_steps"
         )
         if not self.options.allow_unstable:
             raise ConfigError(f"{told}, or set allow_unstable.")
@@ -136,13 +136,13 @@ class FewShotNetwork(nn.Module):
             )
 
 
-@register_family("diff_resnet_fewshot", FewShotOptions, papers=("wang2021diffusion",), recipe="diffresnet-table2-cpu")
+@register_family("diff_resnet_fewshot", FewShotOptions, papers=("wang2024",), recipe="diffresnet-table2-cpu")
 def diff_resnet_fewshot(options: FewShotOptions) -> FewShotNetwork:
     r"""Diff-ResNet for few-shot tasks: points of an episode move by themselves, then towards their neighbours.
 
     .. math:: u = x + W_2\, \sigma(W_1 x + b_1) + b_2, \qquad y = C\,(I - \gamma L)^r u + c
 
-    Wang, Dou, Chen, Chen, Shi 2021, section 5.3 and appendix E.3. The paper keeps the ``n_top`` largest weights of a
+    Wang, Dou, Bao, Shi, section 5.3 and appendix E.3. The paper keeps the ``n_top`` largest weights of a
     row, that of the point itself included, and :math:`\sigma` is the distance of the neighbour of number
     ``sigma_neighbour``. Its code keeps distances below the ``n_top``-th smallest and counts the point itself for
     :math:`\sigma` too, so that (8, 4) are six neighbours and the third one there; ``reading: code`` is that.
