@@ -76,8 +76,9 @@ def test_episodes_do_not_see_each_other():
     torch.testing.assert_close(whole[10:], last, rtol=0, atol=1e-13)
 
 
-def test_the_network_is_left_as_it_was():
-    x, labels = episodes(2, 1, 3, 6)
+@pytest.mark.parametrize("tasks", [1, 3])
+def test_the_network_is_left_as_it_was(tasks):
+    x, labels = episodes(2, 1, 3, 6, tasks)
     model = network(num_classes=2, in_features=6)
     before = copy.deepcopy(model.state_dict())
     train_episodes(model, x, EpisodeObjective(labels), Descent([0.1] * 3))

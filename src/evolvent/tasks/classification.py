@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Annotated, Self
+from typing import Annotated, Any, Self
 
 import torch
 from pydantic import Field, model_validator
@@ -71,7 +71,7 @@ class Classification(ImageTask):
     )
 
     @classmethod
-    def material(cls, found: ImageData, data: ClassificationData, seed: int) -> Material:
+    def material(cls, found: ImageData, data: Any, seed: int) -> Material:
         material = super().material(data.classes.of(found) if data.classes else found, data, seed)
         return replace(material, watched=data.prototypes.source(found)) if data.prototypes else material
 

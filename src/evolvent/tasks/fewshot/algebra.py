@@ -60,21 +60,23 @@ class _Training:
         self.active = support if local else points  # points with a derivative
         self.decayed, coefficients = descent.coefficients()
         self.coefficients = coefficients.repeat_interleave(classes, 1).to(x)
-        # points and their rectified features side by side, so that one product takes both
+        # Pairs side by side, so that one product takes both: X | R, C | T, and by both of the latter X'G | U.
         self.inputs = x.new_empty(tasks, points, 2 * width)
+        self.readout = x.new_empty(tasks, classes, 2 * width)
+        self.both = torch.empty_like(self.readout)
         self.inputs[..., :width] = x
-        self.features = self.inputs[..., width:]
-        self.readout = x.new_empty(tasks, classes, 2 * width)  # C beside T
+        self.R, self.C, self.T = self.inputs[..., width:], self.readout[..., :width], self.readout[..., width:]
+        self.from_points, self.U = self.both[..., :width], self.both[..., width:]
         self.kernel = torch.bmm(x, x[:, : self.active].mT).add_(1)
         self.w2 = network.fc2.weight.to(x)
         self.H = torch.addmm(network.fc1.bias, x.reshape(-1, width), network.fc1.weight.T).view(x.shape)
-        self.C = network.classifier.weight.expand(tasks, -1, -1).contiguous()
-        self.b2 = network.fc2.bias.expand(tasks, 1, -1).contiguous()
-        self.c = network.classifier.bias.expand(tasks, -1).contiguous()
-        self.steps = [torch.zeros_like(state) for state in (self.H, self.C, self.b2, self.c)]
-        self.gradient = x.new_empty(tasks, self.active, width)  # by H
-        self.T, self.U = torch.empty_like(self.C), torch.empty_like(self.C)
-        self.by_C, self.both = torch.empty_like(self.C), torch.empty_like(self.readout)
+        self.C.copy_(network.classifier.weight)
+        self.b2 = network.fc2.bias.repeat(tasks, 1, 1)
+        self.c = network.classifier.bias.repeat(tasks, 1)
+        self.states = (self.H, self.C, self.b2, self.c)
+        self.steps = [x.new_zeros(state.shape) for state in self.states]
+        self.by_H = x.new_empty(tasks, self.active, width)
+        self.by_C = x.new_empty(tasks, classes, width)
         self.C_history = x.new_empty(tasks, descent.epochs * classes, width)
         self.U_history = torch.empty_like(self.C_history)
 
@@ -86,9 +88,7 @@ class _Training:
     def _answers(self, epoch: int) -> Tensor:
         """Shape: (T, classes, N)."""
         self._through_w2(epoch, self.C, self.w2, self.C_history, self.U_history, self.T)
-        self.readout[..., : self.width] = self.C
-        self.readout[..., self.width :] = self.T
-        torch.clamp_min(self.H, 0, out=self.features)
+        torch.clamp_min(self.H, 0, out=self.R)
         shift = torch.bmm(self.C, self.b2.mT).add_(self.c[..., None])
         answers = torch.bmm(self.readout, self.inputs.mT)
         if self.propagator is None:
@@ -100,29 +100,26 @@ class _Training:
         moved = moved[..., : self.active]
         sums = moved.sum(-1, keepdim=True)
         torch.bmm(moved, self.inputs[:, : self.active], out=self.both)
-        self.U.copy_(self.both[..., self.width :])
         self._through_w2(epoch, self.U, self.w2.T, self.U_history, self.C_history, self.by_C)
-        self.by_C.add_(self.both[..., : self.width]).addcmul_(sums, self.b2)
+        self.by_C.add_(self.from_points).addcmul_(sums, self.b2)
         by_b2, by_c = torch.bmm(sums.mT, self.C), by_answers.sum(-1)
+        torch.bmm(moved.mT, self.T, out=self.by_H)
+        torch.ops.aten.threshold_backward.grad_input(self.by_H, self.R[:, : self.active], 0, grad_input=self.by_H)
         now = slice(epoch * self.classes, (epoch + 1) * self.classes)
         self.C_history[:, now], self.U_history[:, now] = self.C, self.U
-
         rate, carried = self.descent.rates[epoch], self.descent.carried(epoch)
-        torch.bmm(moved.mT, self.T, out=self.gradient)
-        active = self.features[:, : self.active]
-        torch.ops.aten.threshold_backward.grad_input(self.gradient, active, 0, grad_input=self.gradient)
-        self.steps[0].baddbmm_(self.kernel, self.gradient, beta=carried, alpha=-rate)
+        self.steps[0].baddbmm_(self.kernel, self.by_H, beta=carried, alpha=-rate)
         for step, by in zip(self.steps[1:], (self.by_C, by_b2, by_c), strict=True):
             step.mul_(carried).sub_(by, alpha=rate)
-        for step, state in zip(self.steps, (self.H, self.C, self.b2, self.c), strict=True):
+        for step, state in zip(self.steps, self.states, strict=True):
             if self.descent.weight_decay:
                 step.sub_(state, alpha=rate * self.descent.weight_decay)
             state.add_(step)
 
     def _through_w2(self, epoch: int, thin: Tensor, w2: Tensor, before: Tensor, after: Tensor, out: Tensor) -> None:
         r"""``out`` = thin (a W + sum of c before' after), the product of a thin factor with :math:`W_2`."""
-        flat = out.view(-1, self.width)
-        torch.addmm(flat, thin.view(-1, self.width), w2, beta=0, alpha=self.decayed[epoch], out=flat)
+        flat = out.flatten(0, 1)
+        torch.addmm(flat, thin.flatten(0, 1), w2, beta=0, alpha=self.decayed[epoch], out=flat)
         past = epoch * self.classes
         if past:
             overlap = torch.bmm(thin, before[:, :past].mT).mul_(self.coefficients[epoch, :past])

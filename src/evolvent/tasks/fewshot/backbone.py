@@ -47,10 +47,17 @@ def features_of_run(
     return FeatureSet(vectors, novel.labels, mean)
 
 
+def remembered_features(run: Path, classes: ClassRange | None, folder: Path | None) -> FeatureSet:
+    """:func:`features_of_run`, computed once for each state of a run folder."""
+    config = run / "config.yaml"
+    changed = config.stat().st_mtime_ns if config.is_file() else 0
+    return _remembered(run, None if classes is None else (classes.first, classes.count), folder, changed)
+
+
 @lru_cache(maxsize=4)
-def remembered_features(run: Path, classes: ClassRange | None, folder: Path | None, changed: float) -> FeatureSet:
-    """:func:`features_of_run`, computed once for each state of a run folder, which ``changed`` stands for."""
-    return features_of_run(run, classes, folder)
+def _remembered(run: Path, classes: tuple[int, int] | None, folder: Path | None, changed: int) -> FeatureSet:
+    chosen = None if classes is None else ClassRange(first=classes[0], count=classes[1])
+    return features_of_run(run, chosen, folder)
 
 
 def _data_section(run: Path) -> ClassificationData:

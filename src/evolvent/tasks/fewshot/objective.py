@@ -68,16 +68,15 @@ class EpisodeObjective:
         Shape: (T, classes, N) to the same.
         """
         support = self.labels.shape[1]
-        p = answers.softmax(1)
-        out = torch.zeros_like(p)
-        near = p[..., :support]
-        out[..., :support] = near / support
-        out[..., :support].scatter_add_(1, self.labels[:, None], near.new_full((len(p), 1, support), -1 / support))
+        out = torch.zeros_like(answers)
+        near = answers[..., :support].softmax(1)
+        near.scatter_add_(1, self.labels[:, None], near.new_full((), -1.0).expand(len(near), 1, support))
+        torch.div(near, support, out=out[..., :support])
         if self.prototype_weight:
             assert self.distances is not None
-            far, away = p[..., support:], self.distances.mT
+            far, away = answers[..., support:].softmax(1), self.distances.mT
             mean = (far * away).sum(1, keepdim=True)
-            out[..., support:] = self.prototype_weight * far * (away - mean)
+            torch.mul(far, away - mean, out=out[..., support:]).mul_(self.prototype_weight)
         if self.laplacian_weight:
             assert self.laplacian is not None
             out = torch.baddbmm(out, answers, self.laplacian, alpha=4 * self.laplacian_weight)

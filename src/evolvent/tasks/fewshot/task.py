@@ -111,9 +111,7 @@ class FewShot(Task):
         if data.features is not None:
             return read_features(data.features)
         assert data.backbone is not None
-        run = Path(data.backbone)
-        config = run / "config.yaml"
-        return remembered_features(run, data.classes, folder, config.stat().st_mtime if config.is_file() else 0.0)
+        return remembered_features(Path(data.backbone), data.classes, folder)
 
     @classmethod
     def material(cls, found: FeatureSet, data: FewShotData, seed: int) -> Material:
