@@ -66,7 +66,10 @@ def read_features(path: str | os.PathLike[str]) -> FeatureSet:
     """
     path = Path(path)
     if not path.is_file():
-        raise DataError(f"{path} is not a file. Write features with: evolvent features RUN --out {path.name}.")
+        raise DataError(
+            f"{path} is neither a file of features nor a run folder. Write a file: evolvent features RUN --out FILE.npz, "
+            "where RUN is a trained classifier of images."
+        )
     if not zipfile.is_zipfile(path):
         raise DataError(f"{path} is not an npz archive; features come as one, with fields features and labels.")
     with parsing(path), np.load(path, allow_pickle=False) as archive:

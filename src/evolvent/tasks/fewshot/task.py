@@ -6,10 +6,10 @@ import copy
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import torch
-from pydantic import Field, model_validator
+from pydantic import Field
 from torch import Tensor, nn
 
 from evolvent._core.errors import ConfigError
@@ -50,22 +50,15 @@ class FewShotData(DataSettings):
     """Where features come from, and what episodes are like."""
 
     batch_size: int | None = Field(default=40, ge=1, description="episodes at a time")
-    features: str | None = Field(default=None, description="npz file with features, labels and perhaps base_mean")
-    backbone: str | None = Field(default=None, description="run folder of a classifier, instead of a file")
-    classes: ClassRange | None = Field(default=None, description="of the backbone's set; those never used if null")
+    features: str = Field(description="npz file of features, or run folder of a classifier of images; perhaps inside the data folder")
+    classes: ClassRange | None = Field(
+        default=None, description="of the data set of a run folder; those that it never used if null"
+    )
     episodes: int = Field(default=1000, ge=2)
     way: int = Field(default=5, ge=2)
     shot: int = Field(default=1, ge=1)
     query: int = Field(default=15, ge=1, description="of each class, on average")
     dirichlet: float | None = Field(default=None, gt=0, description="draw the sizes of classes in the query so")
-
-    @model_validator(mode="after")
-    def _one_origin(self) -> Self:
-        if (self.features is None) == (self.backbone is None):
-            raise ValueError("give either features, an npz file, or backbone, a run folder")
-        if self.classes and self.features:
-            raise ValueError("classes choose those of a backbone's set; a file of features has its own")
-        return self
 
     @property
     def rows_evaluated(self) -> int | None:
@@ -108,17 +101,21 @@ class FewShot(Task):
 
     @classmethod
     def read(cls, data: FewShotData, folder: Path | None) -> FeatureSet:
-        if data.features is not None:
-            return read_features(data.features)
-        assert data.backbone is not None
-        return remembered_features(Path(data.backbone), data.classes, folder)
+        path = Path(data.features)
+        if folder is not None and not path.exists() and (folder / path).exists():
+            path = folder / path
+        if path.is_dir():
+            return remembered_features(path, data.classes, folder)
+        if data.classes:
+            raise ConfigError("data.classes choose those of a run folder's data set; a file of features has its own.")
+        return read_features(path)
 
     @classmethod
     def material(cls, found: FeatureSet, data: FewShotData, seed: int) -> Material:
         episodes = FeatureEpisodes(found, data)
         options = {"num_classes": data.way, "in_features": found.features.shape[1]}
         origin = f"{len(found.features):,} feature vectors of {len(found.sizes)} classes"
-        name = Path(data.features or data.backbone or "").name
+        name = Path(data.features).name
         return Material(name, episodes, episodes, episodes, origin=origin, options=options, rows="tasks")
 
     @classmethod
