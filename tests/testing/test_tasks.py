@@ -50,7 +50,7 @@ RECIPES: dict[str, dict[str, Any]] = {
     "fewshot": {
         "model": {"name": "diff_resnet_fewshot", "options": {"n_top": 4, "sigma_neighbour": 2, "diffusion_steps": 3}},
         "data": {"features": "features.npz", "episodes": 19, "way": 3, "query": 4, "batch_size": 6},
-        "task": {"name": "fewshot", "epochs": 5, "centre": True, "shift": True, "picture": True},
+        "task": {"name": "fewshot", "epochs": 5, "centre": True, "shift": True},
         "optimizer": {"lr": 0.1, "weight_decay": 1e-4},
     },
 }
