@@ -1,5 +1,7 @@
 """The five methods, and the transformations of features before them."""
 
+from itertools import pairwise
+
 import pytest
 import torch
 from hypothesis import given
@@ -110,7 +112,7 @@ def test_each_step_lowers_the_energy(seed, lam):
         return (y * (y.log() + away)).sum() - lam / 2 * (y * (w @ y)).sum()
 
     values = [energy(propagate_labels(away, w, lam, steps)) for steps in range(8)]
-    assert all(later <= earlier + 1e-12 for earlier, later in zip(values[1:], values[2:], strict=False))
+    assert all(later <= earlier + 1e-12 for earlier, later in pairwise(values))
 
 
 def test_neighbours_exclude_the_point_itself():

@@ -67,8 +67,8 @@ def read_features(path: str | os.PathLike[str]) -> FeatureSet:
     path = Path(path)
     if not path.is_file():
         raise DataError(
-            f"{path} is neither a file of features nor a run folder. Write a file: evolvent features RUN --out FILE.npz, "
-            "where RUN is a trained classifier of images."
+            f"{path} is neither a file of features nor a run folder. Write a file from a trained classifier of images "
+            "with: evolvent features RUN --out FILE.npz."
         )
     if not zipfile.is_zipfile(path):
         raise DataError(f"{path} is not an npz archive; features come as one, with fields features and labels.")

@@ -30,8 +30,8 @@ def check_network(
     Args:
         network: a registered name, or a module. Modules are copied.
         x: a batch of at least two inputs.
-        refused: inputs that must be refused; by default ``x`` with one channel (or feature) more and, for networks made for one
-            image size, with one row of pixels more.
+        refused: inputs that must be refused; by default ``x`` with one channel or feature more and, for networks made
+            for one image size, with one row of pixels more.
         options: of the registered network.
 
     >>> check_network("resnet", torch.randn(2, 1, 8, 8), in_channels=1, channels=(2, 4), blocks=1)

@@ -50,7 +50,9 @@ class FewShotData(DataSettings):
     """Where features come from, and what episodes are like."""
 
     batch_size: int | None = Field(default=40, ge=1, description="episodes at a time")
-    features: str = Field(description="npz file of features, or run folder of a classifier of images; perhaps inside the data folder")
+    features: str = Field(
+        description="npz file of features, or run folder of a classifier of images; perhaps in the data folder"
+    )
     classes: ClassRange | None = Field(
         default=None, description="of the data set of a run folder; those that it never used if null"
     )
