@@ -6,10 +6,12 @@ import resource
 import statistics
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 from warm_interpreter import Program
 
 import evolvent
@@ -162,6 +164,15 @@ evolvent.create_model
 print(time.process_time() - start)
 """
     assert statistics.median(float(run_after_torch(program)) for _ in range(3)) <= 0.3
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "needed"), [("lightning-fabric", "2.5.6", "2.6.0"), ("torch", "2.5.1", "2.6.0")]
+)
+def test_versions_that_are_too_old_are_not_allowed(name, old, needed):
+    declared = tomllib.loads((ROOT.parents[1] / "pyproject.toml").read_text())["project"]["dependencies"]
+    [allowed] = [one.specifier for one in map(Requirement, declared) if one.name == name]
+    assert (old in allowed, needed in allowed) == (False, True)
 
 
 def help_seconds() -> float:

@@ -171,7 +171,7 @@ def evolutions(module: nn.Module) -> Iterator[tuple[str, Evolution]]:
 
 
 def set_gradient(module: nn.Module, strategy: str | GradientStrategy) -> None:
-    """Let every evolution inside ``module`` have its gradients by ``strategy``, a strategy or its text.
+    """Let every evolution inside ``module`` compute its gradients by ``strategy``, a strategy or its text.
 
     From a text each evolution gets a strategy of its own, with its own records, such as residuals of parallel solves.
 

@@ -6,7 +6,7 @@ from torch import nn
 
 import evolvent as ev
 from evolvent._core.formats import format_bytes
-from evolvent.analysis.planning import Plan, StrategyCost, peak_bytes, read_bytes
+from evolvent.analysis.planning import GradientPlan, StrategyCost, peak_bytes, read_bytes
 from evolvent.errors import ConfigError
 from evolvent.gradients import Backprop, Checkpoint, Reversible
 
@@ -18,7 +18,7 @@ def deep() -> nn.Module:
 
 
 @pytest.fixture(scope="module")
-def roomy() -> Plan:
+def roomy() -> GradientPlan:
     return ev.plan(deep(), SHAPE, memory="100GiB", rounds=1)
 
 
@@ -73,7 +73,7 @@ def test_model_and_random_numbers_are_not_touched():
 
 def test_table_marks_the_choice():
     fast, small = StrategyCost(Backprop(), 3 * 2**20, 0.1), StrategyCost(Reversible(5), 2**20, 0.13)
-    shown = str(Plan(16, 2 * 2**20, (fast, small), small))
+    shown = str(GradientPlan(16, 2 * 2**20, (fast, small), small))
     assert "* reversible:5" in shown
     assert "1.30 x" in shown
     assert "within 2.0 MiB, for a batch of 16" in shown

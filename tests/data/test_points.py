@@ -51,3 +51,42 @@ def test_a_blob_lies_around_its_corner():
 def test_what_cannot_be_drawn_is_refused(wrong):
     with pytest.raises(ValidationError):
         PointCloud(**wrong)
+
+
+@pytest.mark.parametrize("kind", ["xor", "moon", "circle", "spiral"])
+def test_the_papers_sets_are_of_two_classes_and_drawn_from_the_seed(kind):
+    cloud = PointCloud(kind=kind, points=50)
+    x, y = cloud.draw(1)
+    assert (x.shape, y.bincount().tolist()) == ((100, 2), [50, 50])
+    assert torch.equal(x, cloud.draw(1)[0])
+    assert not torch.equal(x, cloud.draw(2)[0])
+    assert torch.equal(cloud.subclasses() // (2 if kind == "xor" else 1), y)
+    with pytest.raises(ValidationError, match="two classes"):
+        PointCloud(kind=kind, classes=3)
+
+
+def test_the_papers_sets_lie_where_it_says():
+    """Wang et al. 2024, section E.1.1."""
+    x, y = PointCloud(kind="circle", noise=0, points=100).draw(0)
+    torch.testing.assert_close(x.norm(dim=1), 1.0 + y)
+    x, y = PointCloud(kind="moon", noise=0, points=100).draw(0)
+    centres = torch.tensor([[0.0, 0.0], [1.0, 0.5]])[y]
+    torch.testing.assert_close((x - centres).norm(dim=1), torch.ones(200))
+    assert (x[y == 0, 1] >= -1e-6).all()
+    assert (x[y == 1, 1] <= 0.5 + 1e-6).all()
+    x, y = PointCloud(kind="spiral", noise=0, points=100).draw(0)
+    theta = torch.linspace(0, 2 * torch.pi, 100)
+    torch.testing.assert_close(x[y == 0].norm(dim=1), 1 + theta)
+    torch.testing.assert_close(x[y == 1], -x[y == 0])
+    cloud = PointCloud(kind="xor", noise=0, points=2000)
+    (x, _), disc = cloud.draw(0), cloud.subclasses()
+    centres = torch.tensor([[0.0, 0.0], [2.0, 2.0], [0.0, 2.0], [2.0, 0.0]])[disc]
+    radius = (x - centres).norm(dim=1)
+    assert radius.max() <= 0.75
+    assert radius.square().mean().item() == pytest.approx(0.75**2 / 2, rel=0.05)  # uniform over the area
+
+
+def test_the_older_kinds_are_as_they_were():
+    expected = {"spirals": -0.62032, "moons": -0.32878, "circles": -0.50315, "blobs": 0.69672}
+    found = {kind: PointCloud(kind=kind).draw(0)[0][0, 0].item() for kind in expected}
+    assert found == pytest.approx(expected, abs=1e-5)

@@ -15,6 +15,7 @@ def test_example_runs(example, run_script):
         "plot_feature_trajectory": _accuracy_above_90,
         "plot_hamiltonian_energy": _verlet_keeps_energy,
         "plot_step_size": _orders_are_one_one_two,
+        "plot_diffusion_of_points": _growth_is_as_predicted,
     }
     claims[Path(example).stem](printed)
 
@@ -31,3 +32,9 @@ def _verlet_keeps_energy(printed: str) -> None:
 
 def _orders_are_one_one_two(printed: str) -> None:
     assert [round(float(order), 1) for order in re.findall(r"observed order ([\d.]+)", printed)] == [1.0, 1.0, 2.0]
+
+
+def _growth_is_as_predicted(printed: str) -> None:
+    predicted, measured = map(float, re.findall(r"rate (\S+), measured (\S+)", printed)[0])
+    assert abs(measured - predicted) < 0.02 * predicted
+    assert "13 parameters" in printed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pkgutil
 import re
 import shlex
 from pathlib import Path
@@ -57,6 +58,11 @@ def test_shell_examples_are_calls_the_command_line_takes(page):
                 assert values["name"] in list_datasets(), call
 
 
+def test_pages_import_public_modules_alone(page):
+    for block in page.blocks("python"):
+        assert not re.search(r"(?:from|import)\s+evolvent[\w.]*\._", block.text), block.text
+
+
 def test_a_wrong_option_would_be_found():
     with pytest.raises(Exception, match="No such option: --device"):
         parsed(["run", "demo", "--device", "2"])
@@ -96,3 +102,13 @@ def test_links_to_files_lead_somewhere(page):
         if "://" in target or target.split("/")[-2:-1] == ["gallery"]:
             continue
         assert (page.path.parent / target).exists(), target
+
+
+def test_files_of_the_package_exist(page):
+    for name in re.findall(r"`(src/evolvent/[\w/.]+)`", page.text):
+        assert (ROOT / name).exists() or "/my_" in name, name
+
+
+def test_names_that_the_reference_is_asked_for_exist(page):
+    for role, name in re.findall(r"\{(?:py:)?(func|class|mod|meth|exc)\}`(?:[^`<]*<|~)?(evolvent[\w.]*)", page.text):
+        assert pkgutil.resolve_name(name), f"{role} {name}"

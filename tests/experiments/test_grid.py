@@ -68,7 +68,7 @@ def test_a_run_leaves_every_file(tiny, tmp_path):
     assert record.findings.matrices[0].counts.sum() == 360
     assert len(record.findings.features[0].maps) == 2
     assert record.environment["packages"]["torch"] == torch.__version__
-    assert record.environment["format"] == 1
+    assert json.loads((tmp_path / "run/environment.json").read_text())["format"] == 1
     assert not list((tmp_path / "run").rglob("*.draft"))
     final = notes.of("progress")[-1][1]
     assert final.epoch_ends
@@ -178,7 +178,9 @@ def one_line(caught) -> str:
         ({"training": {"epochs": 2, "steps": 3}}, ConfigError, "give one of epochs, steps and budget, not epochs and"),
         ({"training": {"budget": 0}}, ConfigError, "training.budget: .*greater than 0"),
         ({"training": {"budget": "0s"}}, ConfigError, "training.budget: .*greater than 0"),
-        ({"training": {"budget": "soon"}}, ConfigError, "training.budget: "),
+        ({"training": {"budget": "soon"}}, ConfigError, "training.budget: write a time as 90s, 5m or 1.5h, got 'soon'"),
+        ({"training": {"budget": "1.2.3m"}}, ConfigError, "write a time as 90s, 5m or 1.5h, got '1.2.3m'"),
+        ({"training": {"budget": float("inf")}}, ConfigError, "training.budget: .*finite"),
         ({"training": {"steps": 0}}, ConfigError, "training.steps: .*greater than or equal to 1"),
     ],
 )

@@ -153,7 +153,7 @@ def test_the_last_good_checkpoint_stays_when_the_loss_explodes(tiny, tmp_path, m
 def test_a_foreign_checkpoint_is_refused_in_one_line(tiny, tmp_path, content):
     (tmp_path / "run/checkpoints").mkdir(parents=True)
     (tmp_path / "run" / LAST).write_bytes(content)
-    with pytest.raises(ConfigError, match="is not a checkpoint of ours") as caught:
+    with pytest.raises(ConfigError, match="is not one of our checkpoints") as caught:
         run_grid(tiny(), tmp_path / "run")
     assert "\n" not in str(caught.value)
 
@@ -165,7 +165,7 @@ def test_a_checkpoint_with_code_in_it_is_refused_and_not_run(tmp_path):
 
     (tmp_path / LAST).parent.mkdir()
     torch.save({"state": Trap()}, tmp_path / LAST)
-    with pytest.raises(ConfigError, match="not a checkpoint of ours"):
+    with pytest.raises(ConfigError, match="not one of our checkpoints"):
         read_checkpoint(tmp_path)
     assert not (tmp_path / "sprung").exists()
 
@@ -176,5 +176,5 @@ def test_a_checkpoint_of_a_later_format_is_refused_in_one_line(tmp_path):
     assert state is not None
     assert state["step"] == 3
     torch.save({**state, "format": state["format"] + 1}, tmp_path / LAST)
-    with pytest.raises(ConfigError, match=r"of another version of the library. Delete it to train anew"):
+    with pytest.raises(ConfigError, match=r"of another version of the library. Delete it to start again"):
         read_checkpoint(tmp_path)

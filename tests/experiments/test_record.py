@@ -98,6 +98,17 @@ def test_every_file_says_its_format_and_a_later_one_is_refused_in_one_line(tiny,
         path.write_text(good)
 
 
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [('{"figures": {', "is not valid JSON"), ('{"figures": {}}', "has no format number"), ("[]", "has no format")],
+)
+def test_a_damaged_or_foreign_result_is_one_line(tmp_path, content, said):
+    (tmp_path / "result.json").write_text(content)
+    with pytest.raises(ConfigError, match=rf"result.json {said}.* Delete .* --resume") as caught:
+        read_result(tmp_path)
+    assert "\n" not in str(caught.value)
+
+
 @pytest.mark.parametrize("content", ["a: [", "- a"])
 def test_a_torn_recipe_is_one_line(tmp_path, content):
     (tmp_path / "recipe.yaml").write_text(content)

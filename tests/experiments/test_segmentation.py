@@ -106,6 +106,7 @@ def test_images_are_reduced_before_all_else(made_up, tmp_path):
     [
         ({"task": {"name": "classification"}}, "camvid is a set for task.name segmentation. Change task.name, or"),
         ({"model": {"name": "odenet", "options": {}}}, "odenet does not give a class per pixel; networks .*hamil"),
+        ({"model": {"options": {"coarsen": 5}}}, "coarsen=5 needs .* multiples of 5, got 8 x 12. Change the option"),
         ({"data": {"validation": 0.2}}, "has validation images of its own; leave data.validation at 0"),
     ],
 )

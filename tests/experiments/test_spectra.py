@@ -6,6 +6,7 @@ import torch
 
 from evolvent import load
 from evolvent.analysis import nonlocal_spectra, weight_spectrum
+from evolvent.errors import ConfigError
 from evolvent.experiments import training
 from evolvent.experiments.grid import run_grid
 from evolvent.experiments.spectra import SPECTRA, SpectrumHistory, read_spectra, write_spectra
@@ -64,3 +65,9 @@ def test_what_is_written_is_read_and_can_be_cut(tmp_path):
     np.testing.assert_array_equal(np.stack(found.real_parts[1, 2]), np.stack(history.real_parts[1, 2]))
     assert found.until(1).epochs == [0, 1]
     assert len(found.until(1).symmetric[1, 2]) == 2
+
+
+def test_a_record_of_a_later_format_is_refused(tmp_path):
+    np.savez(tmp_path / SPECTRA, format=2, epochs=[0])
+    with pytest.raises(ConfigError, match=r"spectra.npz has format 2, this version reads 1"):
+        read_spectra(tmp_path / SPECTRA)

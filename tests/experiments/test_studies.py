@@ -17,6 +17,7 @@ from evolvent.networks import PAPERS
 from evolvent.tasks import Findings
 
 SMALL = {
+    "diffresnet-figure3": {},
     "discretise-optimise": {"steps": [4, 8, 16], "epochs": 40, "training_steps": [2], "horizons": [0.5, 2.0, 8.0]},
     "imex-global-view": {"size": 16, "shortest": 13, "blocks": 1, "images": 200, "iterations": 150, "channels": 8},
     "multilevel": {"epochs": [2, 2], "images": 300, "repeats": 1, "channels": 8},
@@ -106,8 +107,8 @@ def test_dynamics_that_forget_cannot_be_reversed(find):
         assert row[2] > 0.5
 
 
-def test_observed_order():
-    assert discretise_optimise.observed_order([2, 4, 8], [1.0, 0.4, 0.1]) == pytest.approx(2)
+def test_slope_of_errors():
+    assert discretise_optimise.slope_of_errors([2, 4, 8], [1.0, 0.4, 0.1]) == pytest.approx(2)
 
 
 def test_far_pixels_see_neither_end():

@@ -5,7 +5,8 @@ import torch
 from torch import nn
 
 from evolvent.data import Batches, PointCloud, TensorSource
-from evolvent.experiments.studies.fitting import accuracy, answers_of, fit
+from evolvent.experiments.studies.fitting import answers_of, fit
+from evolvent.tasks.accuracy import accuracy
 
 
 @pytest.fixture

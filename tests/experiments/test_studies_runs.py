@@ -16,7 +16,7 @@ from evolvent._core.errors import ConfigError
 from evolvent.experiments.catalogue import load_recipe
 from evolvent.experiments.record import is_study, read_recipe, write_config
 from evolvent.experiments.studies import multilevel
-from evolvent.experiments.studies.run_folder import is_finished, read_study, run_study
+from evolvent.experiments.studies.run_folder import read_study, run_study, study_is_finished
 
 TINY = ["settings.images=50", "settings.epochs=[1, 1]", "settings.channels=2", "settings.coarsest=1",
         "settings.repeats=1"]  # fmt: skip
@@ -48,8 +48,9 @@ def test_what_is_written_is_read_back(recipe, tmp_path):
     assert files(tmp_path) == {"recipe.yaml", "environment.json"} | seeds
     assert read_recipe(tmp_path) == recipe
     assert is_study(tmp_path)
-    assert is_finished(tmp_path)
+    assert study_is_finished(tmp_path)
     assert json.loads((tmp_path / "environment.json").read_text())["seeds"] == [0, 1]
+    assert {json.loads(path.read_text())["format"] for path in tmp_path.rglob("*.json")} == {1}
     again = read_study(tmp_path)
     assert [entry.seed for entry in again] == [0, 1]
     assert plain(again) == plain(found)
@@ -98,8 +99,8 @@ def test_seeds_can_be_added(recipe, tmp_path):
     assert "multilevel 1 → 2" in told  # the one seed that was missing
     assert (tmp_path / "seeds" / "0" / "seconds.json").stat().st_mtime_ns == before
     assert read_recipe(tmp_path).seeds == [0, 1, 3]
-    assert is_finished(tmp_path, [3])
-    assert not is_finished(tmp_path, [3, 4])
+    assert study_is_finished(tmp_path, [3])
+    assert not study_is_finished(tmp_path, [3, 4])
 
 
 STUDY = """
@@ -126,23 +127,23 @@ def test_killed_and_resumed_the_result_is_that_of_an_uninterrupted_study(tmp_pat
         assert process.stdout
         assert "seed 1" in process.stdout.readline()
         process.send_signal(signal.SIGKILL)
-    assert not is_finished(folder)
+    assert not study_is_finished(folder)
     assert [entry.seed for entry in read_study(folder)] == [0]
     told = []
     recipe = load_recipe("multilevel", settings)
     resumed = run_study(recipe, folder, resume=True, tell=lambda share, text: told.append(text))
     assert not any(text.startswith("seed 0") for text in told)
     assert plain(resumed) == plain(run_study(recipe, tmp_path / "whole", tell=silent))
-    assert is_finished(folder)
+    assert study_is_finished(folder)
 
 
 def test_a_seed_that_was_not_wholly_written_is_repeated(recipe, tmp_path):
     run_study(recipe, tmp_path, tell=silent)
     (tmp_path / "seeds" / "1" / "findings.json").unlink()
-    assert not is_finished(tmp_path)
+    assert not study_is_finished(tmp_path)
     assert len(read_study(tmp_path)) == 1
     assert len(run_study(recipe, tmp_path, resume=True, tell=silent)) == 2
-    assert is_finished(tmp_path)
+    assert study_is_finished(tmp_path)
 
 
 def test_a_study_without_a_finished_seed_cannot_be_read(recipe, tmp_path):
@@ -160,7 +161,7 @@ def test_a_study_without_a_finished_seed_cannot_be_read(recipe, tmp_path):
 def test_a_folder_of_trainings_is_not_overwritten(recipe, tmp_path):
     write_config(tmp_path / "recipe.yaml", load_recipe("demo"))
     assert not is_study(tmp_path)
-    assert not is_finished(tmp_path)
+    assert not study_is_finished(tmp_path)
     with pytest.raises(ConfigError, match="other settings"):
         run_study(recipe, tmp_path, resume=True, tell=silent)
 

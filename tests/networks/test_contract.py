@@ -12,7 +12,7 @@ from evolvent.networks import ImageNetwork, model_entry
 from evolvent.testing import check_compiles, check_network
 
 # For families that do not take images of the default size; all others get two 3x32x32 images.
-INPUTS = {"odenet": (2, 1, 28, 28), "rknet": (2, 1, 28, 28), "point_resnet": (4, 2),
+INPUTS = {"odenet": (2, 1, 28, 28), "rknet": (2, 1, 28, 28), "point_resnet": (4, 2), "diff_resnet": (12, 2),
           "diff_resnet_fewshot": (2, 12, 512)}
 SMALL = {"channels": (4, 8), "blocks": 2}
 IMAGE_FAMILIES = ("hamiltonian", "resnet", "preresnet")
@@ -77,7 +77,8 @@ def value_and_gradients(model: torch.nn.Module, x: torch.Tensor) -> list[torch.T
 def test_family_compiles(family):
     model = create_model(family, **small_options(family))
     adaptive = any(evolution.integrator.adaptive for _, evolution in evolutions(model))
-    check_compiles(model, example(family), fullgraph=not adaptive)
+    coupled = getattr(model, "couples_batch", False)
+    check_compiles(model, example(family), fullgraph=not (adaptive or coupled))
 
 
 @settings(max_examples=8)

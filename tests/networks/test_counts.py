@@ -7,6 +7,7 @@ from evolvent.analysis import count_parameters
 
 REGISTERED = {
     "antisymmetric": 981_866,
+    "diff_resnet": 18,
     "fractional_hamiltonian74": 558_762,
     "hamiltonian": 504_938,
     "hamiltonian1202": 7_976_810,
@@ -26,6 +27,7 @@ REGISTERED = {
     "multigrid_hamiltonian": 442_538,
     "multigrid_hyperbolic": 546_122,
     "multigrid_parabolic": 546_122,
+    "no_diff_resnet": 18,
     "nonlocal_hamiltonian": 558_762,
     "nonlocal_hamiltonian74": 558_762,
     "odenet": 208_266,

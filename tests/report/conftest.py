@@ -201,7 +201,7 @@ def result(rng: np.random.Generator, cell: Cell) -> Result:
 def write_cell(folder: Path, cell: Cell, *, finished: bool = True, findings: Findings | None = None) -> Path:
     rng = np.random.default_rng([cell.seed, len(cell.variant)])
     write_config(folder / "config.yaml", cell)
-    environment = {"versions": {"torch": "2.13.0", "evolvent": "0.1.0"}, "seed": cell.seed, "threads": 2}
+    environment = {"format": 1, "versions": {"torch": "2.13.0", "evolvent": "0.1.0"}, "seed": cell.seed, "threads": 2}
     (folder / "environment.json").write_text(json.dumps(environment))
     write_metrics(folder / "metrics.csv", metrics(rng, cell.kind.figures, EPOCHS if finished else 3))
     if finished:

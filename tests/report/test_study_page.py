@@ -29,7 +29,7 @@ def findings(name: str = "plain") -> Findings:
     tables = [Table(name, ["n", name, "v"], [[name, 12345, 0.00012], ["b", None, -1.5]])]
     regions = np.arange(16).reshape(4, 4) // 4 % 3
     moving = Animation("Moving", frames, np.arange(12) % 3, regions, (-1.0, 1.0, -1.0, 1.0))
-    still = Animation("Still", np.zeros((1, 2, 2)), np.array([0, 1]), np.eye(2, dtype=int))
+    still = Animation("Still", np.zeros((1, 2, 2)), np.array([0, 1]), np.eye(2, dtype=int), captions=["one <frame>"])
     return Findings(answer=name, tables=tables, curves=curves, animations=[moving, still])
 
 
@@ -42,7 +42,7 @@ def write(tmp_path, monkeypatch):
         recipe = StudyRecipe(name="made-up", title=title, question=name, papers=["haber2017", name], study="spirals",
                              settings={"layers": 8}, seeds=list(seeds))  # fmt: skip
         write_config(folder / "recipe.yaml", recipe)
-        (folder / "environment.json").write_text('{"python": "3"}')
+        (folder / "environment.json").write_text('{"format": 1, "python": "3"}')
         found = [SeedResult(seed, 61.0, findings(name)) for seed in seeds]
         monkeypatch.setattr(study, "read_study", lambda _: found)
         return folder
@@ -65,6 +65,7 @@ def test_everything_is_there(write, check):
         "−1.5",
         "1 min 01 s",
         "Complete recipe",
+        "one <frame>",
     ):
         assert part in reader.text
     assert sections(reader) == ["animation-0", "animation-1", "tables", "curves", "settings"]

@@ -9,7 +9,8 @@ from evolvent.data import Batches
 from evolvent.errors import ConfigError
 from evolvent.networks import create_model
 from evolvent.tasks import TASKS, OptimizerConfig, Plan, Setup, check_turns, make_optimizer
-from evolvent.tasks.points import Points, turning_view
+from evolvent.tasks.flow_view import turning_view
+from evolvent.tasks.points import Points
 
 ADAM = OptimizerConfig(name="adam", lr=0.02)
 
@@ -177,3 +178,66 @@ def test_the_view_turns_to_the_principal_plane():
     seen = turning_view(path)
     torch.testing.assert_close(seen[0], path[0, :, :2])
     assert seen[2].var(0).sum() > 0.99 * path[2].var(0).sum()
+
+
+def diffusing(**options) -> nn.Module:
+    return create_model("diff_resnet", **{"n_top": 5, "diffusion_steps": 3} | options)
+
+
+def test_the_same_points_may_be_tested():
+    found = material(test="same", kind="moon")
+    assert torch.equal(found.train.columns[0], found.test.columns[0])
+    assert torch.equal(found.train.columns[1], found.test.columns[1])
+    assert not found.held_out
+
+
+def test_few_labels_are_trained_on_and_all_are_tested(task):
+    found = material(labelled=3, test="same")
+    hidden, true = found.train.columns[1], found.test.columns[1]
+    assert [(hidden == k).sum().item() for k in (-1, 0, 1)] == [74, 3, 3]
+    assert torch.equal(hidden[hidden >= 0], true[hidden >= 0])
+    assert torch.equal(hidden, material(labelled=3).train.columns[1])
+    assert not torch.equal(hidden, material(seed=1, labelled=3).train.columns[1])
+    it = task(data={"labelled": 3})
+    loss, sums = it(found.train.columns, "network")
+    answers = it.model(found.train.columns[0])[hidden >= 0]
+    assert loss.item() == pytest.approx(nn.functional.cross_entropy(answers, true[hidden >= 0]).item())
+    assert sums["count"] == 6
+    assert it.add_up(Batches(found.test))["count"] == 80
+
+
+@pytest.mark.parametrize("wrong", [{"labelled": 41}, {"labelled": 2, "batch_size": 8}])
+def test_labels_that_cannot_be_chosen_are_refused(wrong):
+    with pytest.raises(ConfigError, match="labelled"):
+        material(**wrong)
+
+
+def test_a_flow_on_a_graph_is_that_of_all_points_and_has_no_regions(task):
+    it, found = task(network=diffusing()), material()
+    flow = it.conclude(Batches(found.test)).animations[0]
+    assert flow.regions is None
+    x = found.test.columns[0]
+    rows = torch.linspace(0, len(x) - 1, 30).long()
+    with torch.no_grad():
+        expected = it.model.forward_features(x)[rows]
+    np.testing.assert_allclose(flow.frames[-1], expected.numpy(), atol=1e-6)
+    assert task(network=diffusing(gamma=0.0)).conclude(Batches(found.test)).animations[0].regions is not None
+
+
+def test_features_are_recorded_epoch_by_epoch(task):
+    it, found = task(network=diffusing(), recorded_epochs=2), material()
+    paths = []
+    for _ in range(3):  # more than are recorded
+        with torch.no_grad():
+            paths.append(it.model.forward_features(found.test.columns[0])[torch.linspace(0, 79, 30).long()].clone())
+        assert not it.epoch_ends({})
+        nn.init.normal_(it.model.head.weight)
+        for p in it.model.evolution.parameters():
+            nn.init.normal_(p)
+    kept = {name for name in it.state_dict() if not name.startswith("model.")}
+    assert kept == {"record.frames", "record.count"}
+    [_, shown] = it.conclude(Batches(found.test)).animations
+    assert shown.captions == ["epoch 0", "epoch 1", "epoch 2"]
+    np.testing.assert_allclose(shown.frames[0], paths[0].numpy(), atol=1e-6)
+    np.testing.assert_allclose(shown.frames[1], paths[0].numpy(), atol=1e-6)
+    np.testing.assert_allclose(shown.frames[2], paths[1].numpy(), atol=1e-6)

@@ -25,6 +25,23 @@ class Vectors(nn.Module):
         return self.head(self.forward_features(x))
 
 
+class Coupled(Vectors):
+    """Answers depend on the batch's mean, which is said."""
+
+    couples_batch = True
+
+    def forward_features(self, x):
+        return super().forward_features(x) - super().forward_features(x).mean(0)
+
+
+class Ordered(Coupled):
+    """Answers depend on which input comes first."""
+
+    def forward_features(self, x):
+        features = super().forward_features(x)
+        return features - features[:1]
+
+
 class Idle(Vectors):
     def __init__(self) -> None:
         super().__init__()
@@ -124,6 +141,10 @@ def test_networks_on_vectors_pass():
     check_network(Rude(), x, refused=[])
 
 
+def test_a_network_may_say_that_it_couples_the_batch():
+    check_network(Coupled(), torch.randn(4, 3))
+
+
 @pytest.mark.parametrize(
     ("kind", "complaint"),
     [
@@ -133,7 +154,8 @@ def test_networks_on_vectors_pass():
         (Lazy, r"changes the keys of the state_dict: \['seen'\]"),
         (Extra, "neither parameters nor buffers"),
         (Single, "float32"),
-        (Contagious, "depends on the batch's others"),
+        (Contagious, "depends on the other inputs of the batch"),
+        (Ordered, "depend on the order of the batch"),
         (Forgetful, "copy answers differently"),
         (Rude, "raises RuntimeError, must be ShapeError"),
         (Careless, "is taken, must raise ShapeError"),

@@ -44,7 +44,12 @@ RECIPES: dict[str, dict[str, Any]] = {
     "points": {
         "model": POINTS,
         "data": {"points": 12, "batch_size": 8, "validation": 6},
-        "task": {"name": "points", "head_optimizer": {"name": "adam", "lr": 0.01}, "head_every": 2},
+        "task": {
+            "name": "points",
+            "head_optimizer": {"name": "adam", "lr": 0.01},
+            "head_every": 2,
+            "recorded_epochs": 2,
+        },
         "training": {"epochs": 3},
     },
     "fewshot": {

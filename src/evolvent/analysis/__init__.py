@@ -8,6 +8,18 @@ from evolvent.analysis.field_of_view import FieldOfView, fields_of_view, measure
 from evolvent.analysis.growth import Growth, perturbation_growth
 from evolvent.analysis.layer_cost import LayerCost, LayerTable, layer_costs
 from evolvent.analysis.reconstruction import Reconstruction, measure_reconstruction
+from evolvent.analysis.separating_network import SeparatingNetwork, separating_network
+from evolvent.analysis.separation import (
+    ParallelHyperplanes,
+    Separation,
+    StepNorms,
+    measured_rate,
+    parallel_hyperplanes,
+    predicted_rate,
+    separation,
+    separation_bound,
+    step_norms,
+)
 from evolvent.analysis.spectrum import Spectrum, spectra, spectrum_at
 from evolvent.analysis.stability import EvolutionStability, measure_stability
 from evolvent.analysis.step_advice import step_advice
@@ -30,10 +42,14 @@ __all__ = [
     "LayerCost",
     "LayerTable",
     "MapSpectrum",
+    "ParallelHyperplanes",
     "Reconstruction",
+    "SeparatingNetwork",
+    "Separation",
     "Spectrum",
     "StabilityWarning",
     "StepBound",
+    "StepNorms",
     "WeightSpectrum",
     "activation_bytes",
     "block_damping",
@@ -52,10 +68,17 @@ __all__ = [
     "measure_field_of_view",
     "measure_reconstruction",
     "measure_stability",
+    "measured_rate",
     "nonlocal_spectra",
+    "parallel_hyperplanes",
     "perturbation_growth",
+    "predicted_rate",
+    "separating_network",
+    "separation",
+    "separation_bound",
     "spectra",
     "spectrum_at",
     "step_advice",
+    "step_norms",
     "weight_spectrum",
 ]

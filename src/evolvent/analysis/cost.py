@@ -76,14 +76,14 @@ def activation_bytes(model: nn.Module, images: Tensor) -> int:
         with KeptBytes(twin) as kept:
             output = twin.train()(images)
             total = kept.total
-        del output  # as long as it is there, so is what was kept for it
+        del output  # what was kept for it lives as long as it does
         return total
 
     return on_a_copy(model, run)
 
 
 class _Held:
-    """A tensor that autograd keeps; it goes when autograd lets go of it."""
+    """A tensor that autograd keeps; it is dropped when autograd drops it."""
 
     def __init__(self, tensor: Tensor) -> None:
         self.tensor = tensor

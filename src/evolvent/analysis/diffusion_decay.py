@@ -50,8 +50,8 @@ def diffusion_decay(
 
     Eq. 3.3 of Bohn, Griebel, Kannan 2021, who state :math:`\frac{d}{dt} \|u\|^2 \le 0` and
     :math:`\frac{d}{dt} \mathrm{Var}\, u \le 0` after Gilboa and Osher. The proof multiplies the equation by :math:`u`
-    and exchanges :math:`i` and :math:`j`. It needs a kernel that is symmetric, for there is no gain then, and not
-    negative, for there is dissipation then. Both parts are measured, so that kernels that are neither, such as the
+    and exchanges :math:`i` and :math:`j`. It needs a kernel that is symmetric, so that there is no gain, and not
+    negative, so that there is dissipation. Both parts are measured, so that kernels that are neither, such as the
     embedded ones of the paper's networks, show what they do. The solution is exact in time, by the exponential of the
     matrix of all pairs, in float64.
 

@@ -10,7 +10,8 @@ from torch import Tensor, nn
 
 from evolvent._core.checks import check_images
 from evolvent._core.errors import ConfigError
-from evolvent.analysis.states import evaluating, spread
+from evolvent._core.modes import evaluation_mode
+from evolvent.analysis.states import spread
 from evolvent.evolution import Evolution
 from evolvent.networks import ImageNetwork
 
@@ -117,7 +118,7 @@ def fields_of_view(model: nn.Module, images: Tensor) -> list[FieldOfView]:
         raise ConfigError(f"{kind} is not an ImageNetwork; pass its features to measure_field_of_view instead.")
     network: ImageNetwork = model
     names = [f"body.{name}" for name, module in network.body.named_children() if isinstance(module, Evolution)]
-    with evaluating(network):
+    with evaluation_mode(network):
         return [
             measure_field_of_view(lambda x, k=k: network.trajectories(x)[k][-1], images, name=name)
             for k, name in enumerate(names)

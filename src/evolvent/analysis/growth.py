@@ -7,9 +7,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from evolvent._core.modes import evaluation_mode
 from evolvent._core.state import State
 from evolvent.analysis.linearisation import largest_singular_value, linearise, unit_rows
-from evolvent.analysis.states import StateLayout, evaluating, spread
+from evolvent.analysis.states import StateLayout, spread
 from evolvent.evolution import Evolution
 
 
@@ -59,7 +60,7 @@ def perturbation_growth(
     layout = StateLayout.of(u0, batched)
     generator = generator or torch.Generator().manual_seed(0)
     chosen = spread(evolution.steps + 1, points)
-    with evaluating(evolution), torch.enable_grad():
+    with evaluation_mode(evolution), torch.enable_grad():
         x = layout.rows(u0).detach().requires_grad_()
         values = _values(evolution, layout, x)
         random = _random_growth(evolution, layout, x.detach(), [v.detach() for v in values], probes, size, generator)

@@ -40,7 +40,7 @@ class LayerTable:
 
 
 def layer_costs(model: nn.Module, images: Tensor, repeats: int = 5) -> LayerTable:
-    """StrategyCost of each layer: each step of an evolution, and whatever else stands between images and answer.
+    """Cost of each layer: each step of an evolution, and whatever else stands between images and answer.
 
     All but the time are exact: the sums are what :func:`~evolvent.analysis.count_parameters`,
     :func:`~evolvent.analysis.count_multiply_adds` and :func:`~evolvent.analysis.activation_bytes` give for the whole.

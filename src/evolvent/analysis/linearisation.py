@@ -81,8 +81,8 @@ def linearise(compute: Callable[[Tensor], Tensor], x: Tensor, y: Tensor) -> Line
     r"""The Jacobian of ``y = compute(x)``, which has been computed already.
 
     Its products are those of :class:`Linearisation` where they are true. Computations that can be differentiated once
-    only, such as the implicit midpoint rule, raise an error or leave a part out without a word; so the identity
-    :math:`\langle J v, w \rangle = \langle v, J^\top w \rangle` is put to the test, and differences serve if it fails.
+    only, such as the implicit midpoint rule, raise an error or silently leave a part out; so the identity
+    :math:`\langle J v, w \rangle = \langle v, J^\top w \rangle` is checked, and differences are used if it fails.
     """
     generator = torch.Generator().manual_seed(0)
     v, w = (torch.randn(like.shape, generator=generator).to(like) for like in (x, y))

@@ -41,7 +41,7 @@ class StrategyCost:
 
 
 @dataclass(frozen=True)
-class Plan:
+class GradientPlan:
     """The costs of all strategies that a model takes, fastest first, and the one that was picked.
 
     Attributes:
@@ -81,7 +81,7 @@ def plan(
     *,
     strategies: Sequence[GradientStrategy] | None = None,
     rounds: int = 5,
-) -> Plan:
+) -> GradientPlan:
     """Measure what each gradient strategy would cost and pick the fastest that fits.
 
     A dry run with a few images, on a copy of the model, is scaled to the batch. Memory is that of all tensors of a
@@ -118,7 +118,7 @@ def plan(
             f"no gradient strategy fits {format_bytes(allowed)} for a batch of {batch}; the least is "
             f"{format_bytes(least.memory)}, by {least.strategy.text!r}. Allow more memory or take smaller batches."
         )
-    return Plan(batch, allowed, tuple(costs), fitting[0])
+    return GradientPlan(batch, allowed, tuple(costs), fitting[0])
 
 
 def _batch_shape(given: Any) -> list[int]:

@@ -9,8 +9,9 @@ import torch
 from torch import Tensor
 
 from evolvent._core.errors import ConfigError
+from evolvent._core.modes import evaluation_mode
 from evolvent._core.state import State
-from evolvent.analysis.states import StateLayout, evaluating
+from evolvent.analysis.states import StateLayout
 from evolvent.evolution import Evolution
 from evolvent.integrators import ReversibleIntegrator
 
@@ -43,7 +44,7 @@ def measure_reconstruction(
     if not isinstance(method, ReversibleIntegrator):
         raise ConfigError(f"{method} cannot undo its steps. Use a reversible method such as Verlet().")
     twin = copy.deepcopy(evolution).to(dtype)
-    with evaluating(twin):
+    with evaluation_mode(twin):
         states = [_started(twin, _cast(u0, dtype))]
         for j in range(twin.steps):
             states.append(twin.step(j, states[-1]))

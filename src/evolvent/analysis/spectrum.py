@@ -11,9 +11,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from evolvent._core.modes import evaluation_mode
 from evolvent._core.state import State
 from evolvent.analysis.linearisation import Linearisation, linearise, unit_rows
-from evolvent.analysis.states import StateLayout, evaluating, first_sample, full_trajectory, spread
+from evolvent.analysis.states import StateLayout, first_sample, full_trajectory, spread
 from evolvent.dynamics import Dynamics
 from evolvent.evolution import Evolution
 
@@ -76,7 +77,7 @@ def jacobians(
 ) -> Iterator[tuple[float, Linearisation]]:
     """Time and Jacobian of the right-hand side at the beginning of some steps; see :func:`spectra`."""
     start = first_sample(u0) if StateLayout.of(u0, batched).samples > 1 else u0
-    with evaluating(evolution):
+    with evaluation_mode(evolution):
         with torch.no_grad():
             states = full_trajectory(evolution, start)
         for j in spread(evolution.steps, points):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from evolvent._core.modes import evaluation_mode
 from evolvent._core.state import State, parts
 from evolvent.evolution import Evolution, evolutions
 
@@ -43,24 +42,12 @@ def evolution_inputs(model: nn.Module, example: State) -> list[EvolutionInput]:
 
     handles = [watch(name, evolution) for name, evolution in evolutions(model)]
     try:
-        with evaluating(model), torch.no_grad():
+        with evaluation_mode(model), torch.no_grad():
             model(example)
     finally:
         for handle in handles:
             handle.remove()
     return found
-
-
-@contextmanager
-def evaluating(model: nn.Module) -> Iterator[None]:
-    """Evaluation mode inside the block, so that samples stay independent and no statistics move."""
-    modes = [(module, module.training) for module in model.modules()]
-    try:
-        model.eval()
-        yield
-    finally:
-        for module, training in modes:
-            module.training = training
 
 
 def full_trajectory(evolution: Evolution, u0: State) -> list[State]:

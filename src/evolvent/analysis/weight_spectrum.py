@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from evolvent._core.errors import ShapeError
-from evolvent.analysis.states import evaluating
+from evolvent._core.modes import evaluation_mode
 from evolvent.networks.nonlocal_block import NonlocalBlock
 from evolvent.operators import Convolution
 
@@ -154,7 +154,7 @@ def _grids(model: nn.Module, images: Tensor) -> dict[str, tuple[int, int]]:
 
     handles = [watch(name, module) for name, module in model.named_modules() if isinstance(module, Convolution)]
     try:
-        with evaluating(model), torch.no_grad():
+        with evaluation_mode(model), torch.no_grad():
             model(images)
     finally:
         for handle in handles:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def analyze(
-    run: Annotated[Path, typer.Argument(help="A run folder, or a grid's.")],
+    run: Annotated[Path, typer.Argument(help="A run folder, of one training or of a grid.")],
     what: Annotated[str, typer.Argument(help="stability, cost, field-of-view or spectra.")],
     data: Annotated[Path | None, typer.Option(help="Folder with data sets; else EVOLVENT_DATA.")] = None,
     inputs: Annotated[int, typer.Option(min=2, help="Inputs to look at, at most.")] = 8,

@@ -22,7 +22,7 @@ def recipes() -> None:
 
 
 def _task(recipe: Recipe | StudyRecipe) -> str:
-    """The tasks of a recipe's cells; a study is none."""
+    """The tasks of a recipe's cells; a study has none."""
     from evolvent.experiments.recipe import Recipe
 
     if not isinstance(recipe, Recipe):

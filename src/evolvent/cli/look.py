@@ -9,7 +9,7 @@ import typer
 
 
 def evaluate(
-    run: Annotated[Path, typer.Argument(help="A run folder, or a grid's.")],
+    run: Annotated[Path, typer.Argument(help="A run folder, of one training or of a grid.")],
     data: Annotated[Path | None, typer.Option(help="Folder with data sets; else EVOLVENT_DATA.")] = None,
 ) -> None:
     """Test the saved models of a run again."""

@@ -73,12 +73,12 @@ def _run_study(recipe: StudyRecipe, out: Path | None, resume: bool) -> None:
 
     from evolvent.cli.display import console, show_line
     from evolvent.experiments.grid import run_folder
-    from evolvent.experiments.studies.run_folder import is_finished, run_study
+    from evolvent.experiments.studies.run_folder import run_study, study_is_finished
     from evolvent.report import write_report
 
     folder = run_folder(recipe, out)
     console.print(f"[bold]{escape(recipe.title)}[/bold]", soft_wrap=True)
-    before = is_finished(folder, recipe.seeds)
+    before = study_is_finished(folder, recipe.seeds)
     with console.status("starting") as line:
         next_shown = [0.0]
 

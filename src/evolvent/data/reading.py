@@ -80,7 +80,7 @@ def _classes(entry: CatalogueEntry, arrays: Arrays, location: Location) -> tuple
 
 
 def _refuse_other_set(entry: CatalogueEntry, arrays: Arrays, location: Location) -> None:
-    """Sets with equal file names and shapes (MNIST, Fashion-MNIST) must not be taken for each other."""
+    """Sets with equal file names and shapes (MNIST, Fashion-MNIST) must not be mistaken for each other."""
     found = hashlib.sha256(arrays.y_test.astype(np.uint8).tobytes()).hexdigest()
     for other in map(describe, list_datasets()):
         if other.test_labels == found and other.name != entry.name:

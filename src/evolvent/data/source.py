@@ -42,7 +42,7 @@ class Source(ABC):
 
 @dataclass(frozen=True)
 class Material:
-    """What one training learns from, is watched on and is tested on.
+    """The data of one training: what it trains on, what it is watched on, and what it is tested on.
 
     Attributes:
         name: of the data set.

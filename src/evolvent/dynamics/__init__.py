@@ -11,6 +11,7 @@ from evolvent.dynamics.reaction_diffusion import ReactionDiffusion
 from evolvent.dynamics.residual import Residual
 from evolvent.dynamics.second_order import SecondOrder
 from evolvent.dynamics.time_varying import TimeVarying, time_varying
+from evolvent.dynamics.two_layer import TwoLayer
 
 __all__ = [
     "Antisymmetric",
@@ -29,6 +30,7 @@ __all__ = [
     "SplitDynamics",
     "SymmetricLayer",
     "TimeVarying",
+    "TwoLayer",
     "on_graph",
     "time_varying",
 ]

@@ -46,7 +46,7 @@ class PartitionedDynamics(Dynamics):
         """:math:`g(t, y)`."""
 
     def change_y(self, t: float, z: Tensor, h: float) -> Tensor:
-        """:math:`h f(t, z)` as a new tensor, for dynamics that have it at less than the price of a product."""
+        """:math:`h f(t, z)` as a new tensor, for dynamics that compute it at less than the cost of a product."""
         return h * self.dy(t, z)
 
     def change_z(self, t: float, y: Tensor, h: float) -> Tensor:

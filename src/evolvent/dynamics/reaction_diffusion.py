@@ -19,9 +19,10 @@ class ReactionDiffusion(SplitDynamics):
 
     .. math:: u' = f(u) - L u, \qquad (I + h L)\, u_{j+1} = u_j + h f(u_j)
 
-    Haber et al. 2019 (IMEXnet); the step stands here for its use, it belongs to the method. :math:`L` is symmetric and
-    positive semidefinite: for images :class:`~evolvent.operators.DepthwiseDiffusion`, solved by Fourier transform; for
-    vectors :class:`~evolvent.operators.DenseDiffusion`, a matrix :math:`A^\top A`, solved by Cholesky factorisation.
+    Haber et al. 2019 (IMEXnet); the second formula is the step that an IMEX method makes of it. :math:`L` is symmetric
+    and positive semidefinite: for images :class:`~evolvent.operators.DepthwiseDiffusion`, solved by Fourier transform;
+    for vectors :class:`~evolvent.operators.DenseDiffusion`, a matrix :math:`A^\top A`, solved by Cholesky
+    factorisation.
 
     Args:
         channels: number of channels.

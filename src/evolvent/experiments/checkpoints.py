@@ -31,7 +31,7 @@ def read_checkpoint(folder: Path) -> dict[str, Any] | None:
         state = torch.load(path, map_location="cpu", weights_only=True)
     except (pickle.UnpicklingError, RuntimeError, EOFError, zipfile.BadZipFile) as error:
         reason = str(error).split("\n")[0]
-        raise ConfigError(f"{path} is not a checkpoint of ours ({reason}). Delete it to train anew.") from None
+        raise ConfigError(f"{path} is not one of our checkpoints ({reason}). Delete it to start again.") from None
     if not isinstance(state, dict) or state.get("format") != FORMAT:
-        raise ConfigError(f"{path} is a checkpoint of another version of the library. Delete it to train anew.")
+        raise ConfigError(f"{path} is a checkpoint of another version of the library. Delete it to start again.")
     return state

@@ -17,7 +17,7 @@ from typing import Any
 
 from evolvent._core.errors import ConfigError
 from evolvent.experiments.engine import DataShelf
-from evolvent.experiments.jobs import Bench, Event, Failed, Job, Result, Tell, settle_process
+from evolvent.experiments.jobs import Bench, Event, Failed, Job, Result, TellEvent, settle_process
 
 _ANSWER_SECONDS = 5.0  # how long a cluster may take to accept a connection
 _RETRIES = 3  # of a cell whose worker or node dies
@@ -54,7 +54,7 @@ def ray_cluster(
 
 
 class Cluster:
-    """Runs jobs as Ray tasks; one whose worker or node dies goes on from its checkpoint on another."""
+    """Runs jobs as Ray tasks; one whose worker or node dies continues from its checkpoint on another."""
 
     def __init__(self, ray: Any, devices: int, at_once: int | None, data_folder: Path | None) -> None:
         self.ray, self.devices, self.at_once = ray, devices, at_once
@@ -67,7 +67,7 @@ class Cluster:
         if not self._room(self.unit):
             raise ConfigError(f"no node of the Ray cluster has {devices} {self.unit}s for a cell. Lower --devices.")
 
-    def run(self, jobs: Sequence[Job], tell: Tell) -> None:
+    def run(self, jobs: Sequence[Job], tell: TellEvent) -> None:
         from ray.util.queue import Queue
 
         waiting, running = deque(jobs), dict[Any, Job]()
@@ -95,8 +95,8 @@ class Cluster:
         amount = {"num_gpus": 1, "num_cpus": 1} if self.unit == "GPU" else {"num_cpus": self.devices}
         task = self.ray.remote(max_retries=_RETRIES, **amount)(_carry_out)
         variables = {name: value for name, value in os.environ.items() if name.startswith("EVOLVENT_")}
-        place = _Place(uuid.uuid4().hex, self.data_folder, amount["num_cpus"])
-        return lambda job: task.remote(job, queue, place, variables)
+        common = _Common(uuid.uuid4().hex, self.data_folder, amount["num_cpus"])
+        return lambda job: task.remote(job, queue, common, variables)
 
     def _outcome(self, reference: Any) -> Result | Failed:
         try:
@@ -116,7 +116,7 @@ class Cluster:
 
 
 @dataclass(frozen=True)
-class _Place:
+class _Common:
     """What all tasks of a run have in common."""
 
     run: str  # a name of the run, since Ray uses a process for more than one
@@ -124,7 +124,7 @@ class _Place:
     threads: int
 
 
-def _carry_out(job: Job, queue: Any, place: _Place, variables: dict[str, str]) -> Result | Failed:
+def _carry_out(job: Job, queue: Any, common: _Common, variables: dict[str, str]) -> Result | Failed:
     """The Ray task. Messages are pickled here so that the queue's process need not import PyTorch to pass them on."""
     os.environ.update(variables)
     if not any((folder / "recipe.yaml").is_file() for folder in (job.folder, job.folder.parents[1])):
@@ -134,13 +134,13 @@ def _carry_out(job: Job, queue: Any, place: _Place, variables: dict[str, str]) -
     def send(event: Event) -> None:
         queue.put(pickle.dumps((job.cell.label, event)))
 
-    return _bench(place).attempt(job, send)
+    return _bench(common).attempt(job, send)
 
 
 @lru_cache(maxsize=1)
-def _bench(place: _Place) -> Bench:
-    settle_process(place.threads)
-    return Bench(DataShelf(place.data_folder))
+def _bench(common: _Common) -> Bench:
+    settle_process(common.threads)
+    return Bench(DataShelf(common.data_folder))
 
 
 def _import_ray() -> Any:
@@ -152,7 +152,7 @@ def _import_ray() -> Any:
 
 
 def _connect(ray: Any, address: str, devices: int, at_once: int | None) -> None:
-    """Start or find a Ray, without its messages and without reports to its makers."""
+    """Start or find a Ray, without its messages and usage reports."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     quiet = {"log_to_driver": False, "logging_level": logging.ERROR}
     if address == "local":
@@ -164,8 +164,12 @@ def _connect(ray: Any, address: str, devices: int, at_once: int | None) -> None:
     try:
         ray.init(address=where, **quiet)
     except (ConnectionError, ValueError, RuntimeError) as error:
+        if where == "auto":
+            raise ConfigError(
+                "no Ray cluster runs on this machine. Start one with: ray start --head, or give the address of one."
+            ) from None
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise ConfigError(f"no Ray cluster at {address}: {reason[:200]} Start one with: ray start --head") from None
+        raise ConfigError(f"no Ray cluster at {where}: {reason[:200]} Start one with: ray start --head") from None
 
 
 def _check_answer(address: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import gc
 import json
+import os
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -24,11 +25,12 @@ from evolvent.analysis.cost import on_a_copy
 from evolvent.data import Batches, Material
 from evolvent.evolution import set_gradient
 from evolvent.experiments.environment import environment
+from evolvent.experiments.length import training_length
 from evolvent.experiments.observer import Observer
 from evolvent.experiments.quiet import quiet_lightning
 from evolvent.experiments.recipe import FORMAT, Cell
 from evolvent.experiments.record import Cost, Result, read_record, write_config, write_findings, write_result
-from evolvent.experiments.training import Training, training_length, watched_batches
+from evolvent.experiments.training import Training, watched_batches
 from evolvent.networks import create_model, model_entry, refine
 from evolvent.tasks import Figure, Findings, Task, check_turns
 
@@ -76,7 +78,7 @@ def prepare(cell: Cell, material: Material, resources: Resources) -> Prepared:
     """Build a cell's network and task, and find out now what would fail later.
 
     Raises:
-        ConfigError: if the network does not suit the task, batches cannot be filled or shared, or turns are at odds.
+        ConfigError: if the network does not suit the task, batches cannot be filled or shared, or turns conflict.
     """
     if cell.training.refine_at and resources.world_size > 1:
         raise ConfigError(f"training.refine_at needs one process, got {resources.world_size}; leave either out.")
@@ -91,7 +93,7 @@ def prepare(cell: Cell, material: Material, resources: Resources) -> Prepared:
     if cell.training.refine_at:
         if len(turns) > 1:
             raise ConfigError(f"training.refine_at needs a task with one optimiser, got {len(turns)}; leave it out.")
-        refine(task.model)  # says why if it cannot be
+        refine(task.model)  # its error says why a network cannot be refined
     return Prepared(cell, material, task)
 
 
@@ -172,13 +174,16 @@ def _make_fabric(cell: Cell, resources: Resources, several_turns: bool) -> Fabri
         precision=cell.training.precision,
     )
     fabric.launch()
+    if fabric.device.type == "cuda":
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+        torch.use_deterministic_algorithms(True, warn_only=True)
     if resources.world_size > 1:
-        atexit.unregister(_part)
-        atexit.register(_part)
+        atexit.unregister(_close_connection)
+        atexit.register(_close_connection)
     return fabric
 
 
-def _part() -> None:
+def _close_connection() -> None:
     """Close the connection between processes: its threads would end an interpreter that they outlive with an error."""
     if torch.distributed.is_initialized():
         gc.collect()  # networks in circles of references keep the connection open
@@ -212,7 +217,7 @@ def _conclude(training: Training, cost: Cost) -> Result:
 
 
 def evaluate_run(folder: Path, data_folder: Path | None = None) -> tuple[Cell, list[Figure], Findings]:
-    """Test the kept model of a cell's folder anew: the cell, what its figures are, and what was found."""
+    """Test the kept model of a cell's folder once more: the cell, what its figures are, and what was found."""
     cell = read_record(folder).cell
     material = DataShelf(data_folder).material(cell)
     task = cell.kind(build_model(cell, material), material, cell.setup)

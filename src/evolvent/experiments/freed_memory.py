@@ -13,8 +13,8 @@ def keep_freed_memory() -> bool:
     """Let the C library keep freed memory instead of giving it back to the system; False where that is not done.
 
     glibc gives large pieces back, and the system hands them out again cleared, page by page, in every training step.
-    Who has set ``MALLOC_TRIM_THRESHOLD_``, ``MALLOC_MMAP_THRESHOLD_`` or ``GLIBC_TUNABLES`` is left alone; other
-    allocators and systems are as well.
+    Nothing is changed where ``MALLOC_TRIM_THRESHOLD_``, ``MALLOC_MMAP_THRESHOLD_`` or ``GLIBC_TUNABLES`` is set, or
+    with other allocators and systems.
     """
     if {"MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_", "GLIBC_TUNABLES"} & os.environ.keys():
         return False

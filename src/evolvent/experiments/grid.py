@@ -54,17 +54,17 @@ def run_grid(
 
     Cells run one after the other in this process, side by side in ``workers`` processes, or as tasks of a Ray cluster.
     With the same number of CPU threads per cell the results are bitwise the same. One after the other, the first error
-    ends the run; otherwise a cell that fails leaves the others alone, and a cell whose process dies goes on from its
-    last checkpoint in another one.
+    ends the run; otherwise a cell that fails does not stop the others, and a cell whose process dies continues
+    from its last checkpoint in another one.
 
     Args:
         recipe: what to run.
         folder: the run folder; with Ray all nodes must see it under the same path.
-        resume: go on with a run that the folder holds; seeds may have been added to it.
+        resume: continue the run that the folder holds; seeds may have been added to it.
         data_folder: where to look for data sets.
         resources: processes that share each training. With ``ray``, ``devices`` counts the CPU cores of each cell or,
             on a cluster with GPUs, its GPUs (one); with ``workers`` it must be left out.
-        observer: who looks on; its methods are called in the calling thread.
+        observer: is told of the progress; its methods are called in the calling thread.
         workers: cells that run at the same time on this machine. CPU threads and GPUs are divided between them.
             With ``ray``, the largest number of cells at a time; else as many as the cluster has room for.
         ray: ``"local"`` for a Ray on this machine that ends with the run, or the address of a cluster: ``"auto"``,
@@ -111,7 +111,7 @@ def run_grid(
 
 
 def _check_places(workers: int, ray: str | None, resources: Resources) -> None:
-    """What cells that run side by side cannot be given."""
+    """Refuse options that do not apply to cells that run side by side."""
     if workers < 1:
         raise ConfigError(f"--workers must be at least 1, got {workers}.")
     if workers == 1 and ray is None:
@@ -128,7 +128,7 @@ def _check_places(workers: int, ray: str | None, resources: Resources) -> None:
 def _side_by_side(
     devices: int, data_folder: Path | None, workers: int, ray: str | None
 ) -> AbstractContextManager[Runner]:
-    """Who carries out jobs side by side."""
+    """What carries out jobs side by side."""
     if ray is None:
         return nullcontext(Workers(workers, data_folder))
     return ray_cluster(ray, devices, workers if workers > 1 else None, data_folder)
@@ -175,7 +175,7 @@ def _some_failed(failures: dict[str, str], cells: int) -> CellsFailedError:
     count = f"{len(failures)} of {cells} cells" if cells > 1 else "the cell"
     which = f"The first was {label}" if len(failures) > 1 else label
     return CellsFailedError(
-        f"{count} failed. {which}: {reason.rstrip('.')}. Add --resume to go on with what is not finished."
+        f"{count} failed. {which}: {reason.rstrip('.')}. Add --resume to continue what is not finished."
     )
 
 

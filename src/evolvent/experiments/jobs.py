@@ -1,4 +1,4 @@
-"""A cell that is to be run, what is heard of it meanwhile, and how a process carries it out."""
+"""A cell that is to be run, the messages about it, and how a process carries it out."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Measured:
-    """The network was measured; ``advice`` is empty if there is nothing to know."""
+    """The network was measured; ``advice`` is empty if there is none."""
 
     cost: Cost
     advice: str
@@ -67,15 +67,15 @@ class Failed:
 
 
 Event = Measured | Started | TrainingProgress | Result | Failed
-"""What is heard of a job; ``Result`` and ``Failed`` are the last."""
+"""Messages about a job; ``Result`` and ``Failed`` are the last."""
 
-Tell = Callable[[Job, Event], None]
+TellEvent = Callable[[Job, Event], None]
 
 
 class Runner(Protocol):
     """Carries out a list of jobs: in this process, in worker processes, or on a cluster."""
 
-    def run(self, jobs: Sequence[Job], tell: Tell) -> None:
+    def run(self, jobs: Sequence[Job], tell: TellEvent) -> None:
         """Return when all jobs have ended; ``tell`` is called in the calling thread."""
         ...
 
@@ -95,7 +95,7 @@ class Bench:
         self.shelf, self.resources, self.ready = shelf, resources or Resources(), ready or {}
         self._costs: dict[str, Cost] = {}
 
-    def run(self, jobs: Sequence[Job], tell: Tell) -> None:
+    def run(self, jobs: Sequence[Job], tell: TellEvent) -> None:
         """One job after the other; an error ends them all."""
         for job in jobs:
             tell(job, self.carry_out(job, partial(tell, job)))
@@ -114,7 +114,7 @@ class Bench:
         )
 
     def attempt(self, job: Job, send: Callable[[Event], None]) -> Result | Failed:
-        """Carry a job out; an error becomes a message, and that of a bug keeps its traceback in the cell's folder."""
+        """Carry a job out; an error becomes a message, and the traceback of a bug is kept in the cell's folder."""
         note = job.folder / TRACEBACK
         try:
             result = self.carry_out(job, send)

@@ -6,8 +6,9 @@ import math
 import time
 from dataclasses import dataclass
 
-from evolvent.experiments.recipe import TrainingConfig
-from evolvent.tasks import Plan
+from evolvent.data import Batches
+from evolvent.experiments.recipe import Cell, TrainingConfig
+from evolvent.tasks import Plan, Task
 
 
 @dataclass(frozen=True)
@@ -39,17 +40,30 @@ class Length:
         return None if self.steps is None else -(-self.steps // self.epoch_steps)
 
     def epoch(self, step: int) -> int:
-        """Number of the epoch, counted from 1, that has just had its step number ``step``, counted from 1."""
+        """Number of the epoch, counted from 1, to which the step of number ``step``, counted from 1, belongs."""
         return (step - 1) // self.epoch_steps + 1
 
     def epoch_end(self, step: int) -> int:
-        """The step at which the epoch ends in which ``step`` is the next one."""
+        """The step at which the epoch ends to which the next step, after ``step`` steps, belongs."""
         end = (step // self.epoch_steps + 1) * self.epoch_steps
         return end if self.steps is None else min(end, self.steps)
+
+    def expected_steps(self, step: int, seconds: float) -> float:
+        """Steps of the whole training; under a budget of time estimated from the steps so far."""
+        if self.steps is not None:
+            return self.steps
+        share = self.share_done(step, seconds)
+        return step / share if share > 0 else math.inf
 
     def share_done(self, step: int, seconds: float) -> float:
         """Share of the training that is done after so many steps and seconds."""
         return step / self.steps if self.steps is not None else min(1.0, seconds / (self.budget or 1.0))
+
+
+def training_length(cell: Cell, task: Task, batches: Batches) -> Length:
+    """What the recipe asks for; a task without turns goes through its rows once, whatever that says."""
+    length = Length.of(cell.training, max(1, len(batches)))
+    return length if task.turns(length.plan) else Length(batches.pieces, batches.pieces, None)
 
 
 class Pace:

@@ -19,7 +19,7 @@ def is_main_process() -> bool:
 
 
 def refuse_other_run(earlier: str | None, identity: str, folder: Path, resume: bool) -> None:
-    """A folder keeps one run: it is gone on with, never mixed with another.
+    """A folder holds one run, which can be continued and is never mixed with another.
 
     Args:
         earlier: identity of the recipe that the folder holds, or None.
@@ -28,7 +28,7 @@ def refuse_other_run(earlier: str | None, identity: str, folder: Path, resume: b
     if earlier is None:
         return
     if not resume:
-        raise ConfigError(f"{folder} holds a run already. Add --resume to go on with it, or choose another --out.")
+        raise ConfigError(f"{folder} holds a run already. Add --resume to continue it, or choose another --out.")
     if earlier != identity:
         raise ConfigError(f"{folder} holds a run with other settings (see its recipe.yaml). Choose another --out.")
 

@@ -1,4 +1,4 @@
-"""Who looks on while a grid runs: the command line draws, tests record, the default is silent."""
+"""What is told while a grid runs: the command line draws, tests record, the default is silent."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Observer:
         """Before the first training; ``origin`` says where the data came from."""
 
     def network_measured(self, cell: Cell, cost: Cost, advice: str) -> None:
-        """Once for each variant, before it is first trained; ``advice`` is empty if there is nothing to know."""
+        """Once for each variant, before it is first trained; ``advice`` is empty if there is none."""
 
     def cell_skipped(self, cell: Cell, folder: Path, result: Result) -> None:
         """The cell was finished by an earlier run."""

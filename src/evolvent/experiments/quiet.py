@@ -1,4 +1,4 @@
-"""Lightning without its hints about hardware, workers and products, in which a user of recipes can act on nothing."""
+"""Lightning without its hints about hardware, workers and products, on which a user of recipes cannot act."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, Field, SerializeAsAny, ValidationInfo, field_validator, model_validator
 
 from evolvent._core.config import Config
-from evolvent._core.errors import ConfigError
+from evolvent._core.errors import ConfigError, shortened
 from evolvent._core.slugs import slug
 from evolvent.tasks import TASKS, DataSettings, OptimizerConfig, ScheduleConfig, Setup, Task, TaskSettings
 
@@ -29,8 +29,12 @@ class ModelConfig(Config):
 
 def _seconds(value: Any) -> Any:
     """A span of time such as 90, 45s, 5m or 1.5h in seconds."""
-    match = re.fullmatch(r"\s*([0-9.]+)\s*([smh]?)\s*", value) if isinstance(value, str) else None
-    return float(match[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[match[2]] if match else value
+    if not isinstance(value, str):
+        return value
+    match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]*)?)\s*([smh]?)\s*", value)
+    if not match:
+        raise ValueError(f"write a time as 90s, 5m or 1.5h, got {shortened(repr(value))}")
+    return float(match[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[match[2]]
 
 
 class TrainingConfig(Config):
@@ -39,7 +43,10 @@ class TrainingConfig(Config):
     epochs: int | None = Field(default=None, ge=1, description="10 unless steps or budget is given")
     steps: int | None = Field(default=None, ge=1, description="batches to train on, whatever the number of optimisers")
     budget: Annotated[float, BeforeValidator(_seconds)] | None = Field(
-        default=None, gt=0, description="wall-clock time for training and evaluation, such as 90s, 5m or 2h"
+        default=None,
+        gt=0,
+        allow_inf_nan=False,
+        description="wall-clock time for training and evaluation, such as 90s, 5m or 2h",
     )
     epoch_steps: int | None = Field(
         default=None, ge=1, description="steps of an epoch, after which the network is evaluated; else one pass"
@@ -82,7 +89,7 @@ class TrainingConfig(Config):
     def _rises_below_epochs(cls, marks: list[int], info: ValidationInfo) -> list[int]:
         bounds = [*marks, info.data.get("epochs") or math.inf]
         if any(before >= after for before, after in pairwise(bounds)):
-            raise ValueError(f"the network is refined after ever later epochs, before the last of {bounds[-1]}")
+            raise ValueError(f"list rising epochs below the number of epochs, {bounds[-1]}")
         return marks
 
 
@@ -99,7 +106,7 @@ _SECTIONS = ("model", "data", "task", "optimizer", "schedule", "training")
 
 
 class Cell(Config):
-    """One training: a recipe with variant and seed chosen. This is what ``config.yaml`` of a run folder holds."""
+    """One training: a recipe with one variant and one seed. This is what ``config.yaml`` of a run folder holds."""
 
     format: int = FORMAT
     recipe: str
@@ -207,9 +214,9 @@ class Recipe(Config):
 
     @property
     def identity(self) -> str:
-        """Eight hexadecimal digits that change with what was said of the setting and its variants.
+        """Eight hexadecimal digits that change with what the recipe says of the setting and its variants.
 
-        Defaults that were not said do not count, so a new key moves no run folder; neither do seeds, so seeds can be
+        Defaults that it leaves out do not count, so a new key moves no run folder; neither do seeds, so seeds can be
         added to a run.
         """
         return _identity({name: getattr(self, name) for name in (*_SECTIONS, "variants")})
@@ -235,12 +242,12 @@ class StudyRecipe(Config):
 
     @property
     def identity(self) -> str:
-        """Eight hexadecimal digits that change with what was said of the settings."""
+        """Eight hexadecimal digits that change with the settings that the recipe gives."""
         return _identity({"study": self.study, "settings": self.settings})
 
 
-def _identity(said: dict[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(said, sort_keys=True, default=str).encode()).hexdigest()[:8]
+def _identity(given: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(given, sort_keys=True, default=str).encode()).hexdigest()[:8]
 
 
 _LENGTHS = ("epochs", "steps", "budget")

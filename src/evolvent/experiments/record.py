@@ -60,7 +60,7 @@ class Result:
 
 @dataclass(frozen=True)
 class Record:
-    """The folder of a cell, read."""
+    """What the folder of a cell holds."""
 
     folder: Path
     cell: Cell
@@ -70,7 +70,7 @@ class Record:
 
     @property
     def findings(self) -> Findings | None:
-        """What the task found; read when asked for."""
+        """What the task found; read on access."""
         return read_findings(self.folder)
 
 
@@ -106,18 +106,17 @@ def read_record(folder: Path) -> Record:
     cell = read_cell(folder)
     if cell is None:
         raise ConfigError(f"{folder} is not a run folder: it has no config.yaml. Runs lie below runs/<recipe>/<id>.")
-    environment = folder / "environment.json"
     return Record(
         folder=folder,
         cell=cell,
         metrics=read_metrics(folder / "metrics.csv"),
         result=read_result(folder),
-        environment=json.loads(environment.read_text(encoding="utf-8")) if environment.is_file() else {},
+        environment=read_json(folder / "environment.json") or {},
     )
 
 
 def read_cell(folder: Path) -> Cell | None:
-    """The cell whose folder this is; None if it is none."""
+    """The cell whose folder this is; None if it is not the folder of a cell."""
     values = _read_yaml(folder / "config.yaml")
     return None if values is None else Cell.read(values, str(folder / "config.yaml"))
 
@@ -135,11 +134,21 @@ def _read_yaml(path: Path) -> dict[str, Any] | None:
     return values
 
 
-def _read_json(path: Path) -> dict[str, Any] | None:
-    """What a file of ours holds, without its format number; None if there is no such file."""
+def read_json(path: Path) -> dict[str, Any] | None:
+    """What a JSON file of a run folder holds, without its format number; None if there is no such file.
+
+    Raises:
+        ConfigError: if the file is damaged, or was not written by this version.
+    """
     if not path.is_file():
         return None
-    values = json.loads(path.read_text(encoding="utf-8"))
+    advice = f"Delete {path.parent} and add --resume to make it again."
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ConfigError(f"{path} is not valid JSON: {error}. {advice}") from None
+    if not isinstance(values, dict) or "format" not in values:
+        raise ConfigError(f"{path} has no format number: another program or version wrote it. {advice}")
     check_format(values, str(path))
     del values["format"]
     return values
@@ -155,7 +164,7 @@ def write_result(folder: Path, result: Result) -> None:
 
 
 def read_result(folder: Path) -> Result | None:
-    values = _read_json(folder / "result.json")
+    values = read_json(folder / "result.json")
     if values is None:
         return None
     kinds = [Figure(**kind) for kind in values["kinds"]]
@@ -171,7 +180,7 @@ def write_findings(folder: Path, findings: Findings) -> None:
 
 
 def read_findings(folder: Path) -> Findings | None:
-    tree = _read_json(folder / "findings.json")
+    tree = read_json(folder / "findings.json")
     if tree is None:
         return None
     with np.load(folder / "findings.npz", allow_pickle=False) as stored:

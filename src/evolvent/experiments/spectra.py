@@ -11,6 +11,7 @@ from torch import nn
 
 from evolvent._core.files import atomic_path
 from evolvent.analysis.weight_spectrum import nonlocal_maps, nonlocal_spectra
+from evolvent.experiments.recipe import FORMAT, check_format
 
 if TYPE_CHECKING:
     from evolvent.analysis.weight_spectrum import WeightSpectrum
@@ -42,7 +43,7 @@ class SpectrumHistory:
 
 
 def write_spectra(path: Path, history: SpectrumHistory) -> None:
-    arrays = {"epochs": np.array(history.epochs)}
+    arrays = {"format": np.array(FORMAT), "epochs": np.array(history.epochs)}
     for name in ("real_parts", "symmetric"):
         arrays |= {f"{name}.{b}.{k}": np.stack(rows) for (b, k), rows in getattr(history, name).items()}
     with atomic_path(path) as draft, draft.open("wb") as file:
@@ -55,6 +56,7 @@ def read_spectra(path: Path) -> SpectrumHistory | None:
         return None
     history = SpectrumHistory()
     with np.load(path, allow_pickle=False) as arrays:
+        check_format({"format": int(arrays["format"])} if "format" in arrays else {}, str(path))
         history.epochs.extend(arrays["epochs"].tolist())
         for key in arrays.files:
             name, *place = key.split(".")

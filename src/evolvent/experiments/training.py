@@ -14,7 +14,7 @@ from typing import Any, cast
 
 import torch
 from lightning_fabric import Fabric
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.utils import get_total_norm
 
 from evolvent._core.errors import ConfigError
@@ -22,7 +22,7 @@ from evolvent._core.randomness import Stream, key, reseed
 from evolvent.data import Batches, Material
 from evolvent.experiments.checkpoints import read_checkpoint, write_checkpoint
 from evolvent.experiments.kept import KeptState
-from evolvent.experiments.length import Length, Pace
+from evolvent.experiments.length import Pace, training_length
 from evolvent.experiments.observer import Observer, TrainingProgress
 from evolvent.experiments.recipe import Cell
 from evolvent.experiments.record import write_metrics
@@ -167,13 +167,9 @@ class Training:
 
     def _rate_factor(self, turn: Turn) -> float:
         """Factor of the learning rate, over the turn's own time in epochs."""
-        per_epoch = self.length.epoch_steps
-        end = turn.until if turn.until is not None else self.length.steps
-        if end is None:  # a budget of time: the end is estimated from the steps so far
-            share = self.length.share_done(self.step, self.pace.used)
-            end = self.step / share if share > 0 else math.inf
-        now, total = (self.step - turn.since) / per_epoch, (end - turn.since) / per_epoch
-        return learning_rate_factor(turn.schedule, now, total)
+        end = turn.until if turn.until is not None else self.length.expected_steps(self.step, self.pace.used)
+        epochs = ((step - turn.since) / self.length.epoch_steps for step in (self.step, end))
+        return learning_rate_factor(turn.schedule, *epochs)
 
     def _end_epoch(self) -> None:
         began = time.perf_counter()
@@ -276,6 +272,8 @@ class Training:
         if not self.turns:
             self.module, self.optimizers = self.task.to(self.fabric.device), []
             return
+        if self.fabric.device.type == "cuda" and self.fabric.world_size > 1:
+            self.task.model = nn.SyncBatchNorm.convert_sync_batchnorm(self.task.model)
         made = [make_optimizer(turn.parameters, turn.optimizer) for turn in self.turns]
         self.module, *self.optimizers = self.fabric.setup(self.task, *made)
         self._parameters = list(self.task.parameters())  # found once: looking for them takes longer than a small step
@@ -307,7 +305,7 @@ class Training:
             optimizer.load_state_dict(saved)
         if state["precision"]:
             self.fabric.strategy.precision.load_state_dict(state["precision"])
-        if self.fabric.is_global_zero:  # measures are those of all processes; the others begin anew
+        if self.fabric.is_global_zero:  # measures are those of all processes; the others start from zero
             self.sums = to_device(dict(state["sums"]), self.fabric.device)
         self.step, self.rows, self.ended = state["step"], state["rows"], state["ended"]
         self.kept.load(state)
@@ -349,9 +347,3 @@ def watched_batches(cell: Cell, material: Material, rank: int = 0, world_size: i
         raise ConfigError(f"{len(material.watched)} watched rows cannot be shared by {world_size} processes.")
     whole = len(material.watched) if size is None else size
     return Batches(material.watched, -(-whole // world_size) * world_size, cell.seed, rank, world_size)
-
-
-def training_length(cell: Cell, task: Task, batches: Batches) -> Length:
-    """What the recipe asks for; a task without turns goes through its rows once, whatever that says."""
-    length = Length.of(cell.training, max(1, len(batches)))
-    return length if task.turns(length.plan) else Length(batches.pieces, batches.pieces, None)

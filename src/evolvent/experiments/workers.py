@@ -16,7 +16,7 @@ import torch
 
 from evolvent._core.errors import ConfigError
 from evolvent.experiments.engine import DataShelf
-from evolvent.experiments.jobs import Bench, Event, Failed, Job, Result, Tell, settle_process
+from evolvent.experiments.jobs import Bench, Event, Failed, Job, Result, TellEvent, settle_process
 
 _PATIENCE = 5.0  # seconds for a process to end before it is killed
 
@@ -24,7 +24,7 @@ _PATIENCE = 5.0  # seconds for a process to end before it is killed
 class Workers:
     """Runs jobs in ``count`` processes, between which the CPU threads and the GPUs of this process are divided.
 
-    A process that is killed is replaced, and its cell goes on once more from its checkpoint.
+    A process that is killed is replaced, and its cell continues from its checkpoint, once.
     """
 
     def __init__(self, count: int, data_folder: Path | None = None) -> None:
@@ -33,7 +33,7 @@ class Workers:
         self._waiting: deque[Job] = deque()
         self._retried: set[str] = set()
 
-    def run(self, jobs: Sequence[Job], tell: Tell) -> None:
+    def run(self, jobs: Sequence[Job], tell: TellEvent) -> None:
         self._places, self._waiting, self._retried = {}, deque(jobs), set()
         try:
             for place in range(min(self.count, len(jobs))):
@@ -45,7 +45,7 @@ class Workers:
             for worker in self._places.values():
                 worker.end()
 
-    def _hear(self, worker: _Worker, tell: Tell) -> None:
+    def _hear(self, worker: _Worker, tell: TellEvent) -> None:
         """Pass a message on; a worker that has ended its job gets the next, and one that has died is replaced."""
         job = worker.job
         assert job
@@ -77,7 +77,7 @@ class Workers:
 
 
 class _Worker:
-    """A process at one of the places, and the job it is at."""
+    """A process at one of the places, and the job that it is working on."""
 
     def __init__(self, place: int, threads: int, data_folder: Path | None) -> None:
         self.place = place
@@ -93,7 +93,7 @@ class _Worker:
 
     def give(self, job: Job) -> None:
         self.job = job
-        with suppress(OSError):  # it has just died, which is heard next
+        with suppress(OSError):  # it has just died, which the next message shows
             self.connection.send(job)
 
     def hear(self) -> Event | None:
@@ -131,7 +131,7 @@ class _Worker:
 
 def _serve(connection: Connection, threads: int, gpu: str | None, data_folder: Path | None) -> None:
     """What a worker process does: job after job, until its parent ends it or is gone."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent hears Ctrl-C and ends its workers
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent gets Ctrl-C and ends its workers
     threading.Thread(target=_end_with_parent, daemon=True).start()
     if gpu is not None:
         os.environ["CUDA_VISIBLE_DEVICES"] = gpu

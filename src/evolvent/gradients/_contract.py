@@ -46,7 +46,7 @@ class GradientStrategy(ABC):
     Given the same evolution, all strategies return the same value; those that are ``exact`` also the same gradient.
 
     Attributes:
-        name: how recipes call it.
+        name: its name in recipes.
         exact: whether the gradient is that of the discrete steps, up to rounding.
     """
 

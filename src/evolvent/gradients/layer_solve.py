@@ -144,7 +144,7 @@ class _Solve(torch.autograd.Function):
 def _weight_gradients(
     tape: Sequence[_Taped], adjoints: Sequence[Parts], weights: Sequence[Tensor], used: Sequence[bool]
 ) -> Sequence[Tensor | None]:
-    """Of every parameter, over the layers of this process; None if the ``used`` parts of the last state need it not."""
+    """Of every parameter, over the layers of this process; None if no ``used`` part of the last state needs it."""
     ends, factors = [], []
     for step, adjoint in zip(reversed(tape), reversed(adjoints), strict=False):
         ends += itertools.compress(step.after, used)

@@ -63,7 +63,7 @@ class Levels:
         return Levels([s[::-1] for s in self.steps], [g[::-1] for g in self.groups])
 
 
-class Neighbours(Protocol):
+class ProcessNeighbours(Protocol):
     """The processes that own the steps before and after those of this one; there may be none."""
 
     @property
@@ -100,7 +100,7 @@ class Multigrid:
         apply: :math:`\Phi` of every level.
     """
 
-    def __init__(self, levels: Levels, neighbours: Neighbours, apply: Apply) -> None:
+    def __init__(self, levels: Levels, neighbours: ProcessNeighbours, apply: Apply) -> None:
         self.levels = levels
         self.neighbours = neighbours
         self.apply = apply

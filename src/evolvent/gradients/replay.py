@@ -123,5 +123,5 @@ class Accumulator:
 
 
 def trainable(evolution: Propagator) -> list[nn.Parameter]:
-    """The parameters of an evolution that want a gradient."""
+    """The parameters of an evolution that require a gradient."""
     return [p for p in evolution.parameters() if p.requires_grad]

@@ -86,5 +86,5 @@ def _is_plain_layer(layer: nn.Module) -> bool:
 
 
 def _is_watched(module: Any) -> bool:
-    """Hooks want to see a module called."""
+    """Hooks need the module itself to be called."""
     return bool(module._forward_hooks or module._forward_pre_hooks or module._backward_hooks)

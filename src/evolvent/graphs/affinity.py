@@ -50,7 +50,7 @@ def gaussian_affinity(
     >>> W.dense()[0].tolist() == [1.0, torch.tensor(-1.0).exp().item(), 0.0]
     True
     """
-    _check_scale(n_top, sigma, sigma_neighbour)
+    _check_scale(n_top, sigma, sigma_neighbour, include_self)
     kept = n_top - 1 if include_self else n_top
     others = max(kept, sigma_neighbour or 1)
     if others >= len(x):
@@ -82,7 +82,7 @@ def dense_affinity(
     >>> dense_affinity(torch.randn(4, 10, 3), 5, sigma_neighbour=3).shape
     torch.Size([4, 10, 10])
     """
-    _check_scale(n_top, sigma, sigma_neighbour)
+    _check_scale(n_top, sigma, sigma_neighbour, include_self)
     count = x.shape[-2]
     kept = n_top - 1 if include_self else n_top
     others = max(kept, sigma_neighbour or 1)
@@ -100,8 +100,8 @@ def dense_affinity(
     return torch.zeros_like(squares).scatter(-1, columns[..., near], weights)
 
 
-def _check_scale(n_top: int, sigma: float | None, sigma_neighbour: int | None) -> None:
-    check_whole(2, n_top=n_top)
+def _check_scale(n_top: int, sigma: float | None, sigma_neighbour: int | None, include_self: bool) -> None:
+    check_whole(2 if include_self else 1, n_top=n_top)  # one neighbour at least
     if (sigma is None) == (sigma_neighbour is None):
         raise ConfigError(f"give either sigma or sigma_neighbour, got {sigma} and {sigma_neighbour}.")
     if sigma is not None:

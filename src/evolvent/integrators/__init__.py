@@ -1,4 +1,4 @@
-"""How time advances. Methods know the step size and nothing of networks."""
+"""How time advances. Methods know the step size and nothing about networks."""
 
 from evolvent._core.state import State, axpy, combine, like, parts
 from evolvent.integrators._contract import Coupling, Integrator, ReversibleIntegrator

@@ -31,7 +31,7 @@ class ImexEuler(Integrator[SplitDynamics]):
 
 
 class _Splitting(Integrator[SplitDynamics]):
-    """Knows a one-step method for the mild part.
+    """A method with a one-step method for the mild part.
 
     Args:
         mild: method for :math:`u' = f(t, u)`; :class:`~evolvent.integrators.Heun` unless given.

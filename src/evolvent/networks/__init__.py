@@ -2,6 +2,7 @@
 
 from evolvent.networks import (
     building,
+    diff_resnet,
     diff_resnet_fewshot,
     hamiltonian,
     hyperbolic,
@@ -15,6 +16,7 @@ from evolvent.networks._files import load, save
 from evolvent.networks._papers import PAPERS, Paper
 from evolvent.networks._registry import ModelEntry, ModelSpec, create_model, list_models, model_entry
 from evolvent.networks._skeleton import ImageNetwork
+from evolvent.networks.diff_resnet import DiffusionNetwork
 from evolvent.networks.diff_resnet_fewshot import FewShotNetwork
 from evolvent.networks.nonlocal_block import NonlocalBlock
 from evolvent.networks.points import PointNetwork
@@ -22,6 +24,7 @@ from evolvent.networks.refinement import refine
 
 __all__ = [
     "PAPERS",
+    "DiffusionNetwork",
     "FewShotNetwork",
     "ImageNetwork",
     "ModelEntry",
@@ -31,6 +34,7 @@ __all__ = [
     "PointNetwork",
     "building",
     "create_model",
+    "diff_resnet",
     "diff_resnet_fewshot",
     "hamiltonian",
     "hyperbolic",

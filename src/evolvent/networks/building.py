@@ -1,4 +1,4 @@
-"""What somebody needs to write a network: options, registration, the frames and parts that the shipped networks use.
+"""What is needed to write a network: options, registration, the frames and parts that the shipped networks use.
 
 A family is a class of options and a builder that takes an object of it; see "Add a network" in CONTRIBUTING.md.
 """

@@ -32,6 +32,8 @@ class PointNetwork(nn.Module):
     """
 
     spec: ModelSpec
+    couples_batch: bool = False
+    """Whether the answer for a point depends on the others of its batch, which form a graph."""
 
     def __init__(self, lift: nn.Module, evolution: Evolution, head: nn.Module, *, in_features: int) -> None:
         super().__init__()

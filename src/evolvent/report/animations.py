@@ -37,11 +37,12 @@ def _animation(animation: Animation, limit: int) -> str:
     places = _places(frames)
     description = f"{animation.title}: {len(kept)} points, coloured by class"
     moving = _svg(f"{description}, moving from first to last", _moving(places, labels))
+    captions = animation.captions or [f"t = {t} of {len(places) - 1}" for t in range(len(places))]
     panels = [figure(moving, "Through time, each frame scaled", "card moving")]
     if animation.regions is not None:
         regions = _decisions(animation, frames[0], labels)
         panels.insert(0, figure(regions, "Decision regions", "card"))
-    return f'<div class="panels flows">{"".join(panels)}</div>{_stills(places, labels, description)}'
+    return f'<div class="panels flows">{"".join(panels)}</div>{_stills(places, labels, captions, description)}'
 
 
 def _places(frames: np.ndarray) -> np.ndarray:
@@ -78,14 +79,14 @@ def _moving(places: np.ndarray, labels: np.ndarray) -> str:
     return clock + "".join(circles)
 
 
-def _stills(places: np.ndarray, labels: np.ndarray, description: str) -> str:
+def _stills(places: np.ndarray, labels: np.ndarray, captions: Sequence[str], description: str) -> str:
     strip = []
     for t in evenly(len(places), STILLS):
         dots = "".join(
             f"{_circle(p, label, 4.0)}</circle>" for p, label in zip(places[t], labels.tolist(), strict=True)
         )
         still = _svg(f"{description}, frame {t} of {len(places) - 1}", dots)
-        strip.append(figure(still, f"t = {t} of {len(places) - 1}"))
+        strip.append(figure(still, captions[t]))
     return f'<div class="stills">{"".join(strip)}</div>'
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 from evolvent.report.bounds import first_few
-from evolvent.report.markup import key, preformatted, section, table, text
+from evolvent.report.markup import preformatted, section, swatch, table, text
 from evolvent.report.numbers import NONE, count
 from evolvent.report.runs import Run, Series
 
@@ -75,7 +75,7 @@ def differences(configs: Sequence[dict[str, Any]]) -> list[str]:
 
 
 def _difference_table(shown: Sequence[Series], configs: Sequence[dict[str, Any]], differing: Sequence[str]) -> str:
-    head = ["Setting", *(key(series) + text(series.label) for series in shown)]
+    head = ["Setting", *(swatch(series) + text(series.label) for series in shown)]
     flat = [dict(leaves(config)) for config in configs]
     rows = [[f"<code>{text(path)}</code>", *(_value(values, path) for values in flat)] for path in differing]
     return "<h3>What differs</h3>" + table("Settings that differ between variants", head, rows, "differences")
@@ -110,7 +110,7 @@ def scalar(value: Any) -> str:
 def _complete(series: Series, config: dict[str, Any], differing: Sequence[str], with_key: bool) -> str:
     lines = "\n".join(_lines(config, "", 0, set(differing)))
     title = f"Complete configuration of {text(series.label)}"
-    return preformatted((key(series) if with_key else "") + title, lines, is_html=True)
+    return preformatted((swatch(series) if with_key else "") + title, lines, is_html=True)
 
 
 def _lines(config: dict[str, Any], prefix: str, depth: int, marked: set[str]) -> Iterator[str]:

@@ -10,7 +10,7 @@ import numpy as np
 from evolvent.experiments.record import Cost
 from evolvent.report.analyses import analysed
 from evolvent.report.axes import few_ticks, new_plot
-from evolvent.report.markup import figure, key, legend, section, table, text
+from evolvent.report.markup import figure, legend, section, swatch, table, text
 from evolvent.report.numbers import count, memory, milliseconds, percent, short
 from evolvent.report.runs import Series
 from evolvent.report.theme import series_colour, series_dash, series_sentinel, themed_svg
@@ -62,7 +62,7 @@ def _table(costs: Sequence[tuple[Series, Cost]]) -> str:
     head = ["Variant", "Gradient", "Batch", "Activations", "Per row", "Parameters", "Multiply-adds", "Device"]
     rows = [
         [
-            key(series) + text(series.label),
+            swatch(series) + text(series.label),
             text(cost.gradient),
             count(cost.batch_size),
             text(memory(cost.activation_bytes)),
@@ -117,7 +117,7 @@ def _layer_table(series: Series, costs: dict[str, Any]) -> str:
     rows += [["between", *_layer_cells(layer, total)] for layer in costs["between"]]
     rows.append(["all", *_layer_cells(total, total)])
     plain = f"Without the hooks that time its layers the network takes {milliseconds(costs['plain_seconds'])}."
-    title = f"<summary>{key(series)}<b>{text(series.label)}</b>: {layers} layers</summary>"
+    title = f"<summary>{swatch(series)}<b>{text(series.label)}</b>: {layers} layers</summary>"
     body = table(f"Layers of {series.label}", head, rows)
     return f"<details>{title}{body}<p><small>{text(plain)}</small></p></details>"
 

@@ -19,7 +19,7 @@ _LINES = 12  # at most
 
 
 def fractions_section(all_series: Sequence[Series]) -> str:
-    """One line per family of variants that are alike but for their share of the training data, a plot per score."""
+    """One line per family of variants that are alike except for their share of the training data, a plot per score."""
     found = fraction_bundles(all_series)
     html = ""
     for k, (score, bundles) in enumerate(found.items()):
@@ -45,7 +45,7 @@ def fraction_bundles(all_series: Sequence[Series]) -> dict[Figure, list[Bundle]]
 
 
 def families(all_series: Sequence[Series]) -> list[list[Series]]:
-    """Finished variants of one run that are equal but for the share of the data and, if need be, the epochs.
+    """Finished variants of one run that are equal except for the share of the data and, if necessary, the epochs.
 
     Variants with the same share that differ in epochs or schedule are not points of one line; they split their family.
     """

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from evolvent.report.markup import figure, image, key, scroll, section, text
+from evolvent.report.markup import figure, image, scroll, section, swatch, text
 from evolvent.report.numbers import percent
 from evolvent.report.pixels import png_uri, to_rgb
 from evolvent.report.subjects import Found, Group, Subject, groups, left_out, pictured
@@ -72,7 +72,7 @@ def _same_images(group: Group) -> list[list[Found]]:
 
 def _sheet(group: Sequence[Found]) -> str:
     first: LabelMaps = group[0].items[0]
-    head = [text("Image"), text("Labels"), *(f"{key(found)}{text(found.label)}" for found in group)]
+    head = [text("Image"), text("Labels"), *(f"{swatch(found)}{text(found.label)}" for found in group)]
     cells = "".join(f"<b>{title}</b>" for title in head)
     for row in range(min(len(first.images), max(_LEAST, _IMAGES // len(head)))):
         labels = first.labels[row]

@@ -10,7 +10,7 @@ import numpy as np
 
 from evolvent.report.axes import few_ticks, log_axis, log_x_axis, new_plot, unit_axis, within_shares
 from evolvent.report.bounds import evenly
-from evolvent.report.markup import figure, key, table, text
+from evolvent.report.markup import figure, swatch, table, text
 from evolvent.report.numbers import write
 from evolvent.report.theme import series_dash, series_sentinel, themed_svg
 
@@ -152,7 +152,7 @@ def values_table(bundles: Sequence[Bundle], frame: Frame) -> str:
     if not 2 <= len(places) <= _DOTS:
         return ""
     rows = [
-        [key(bundle) + text(bundle.label), *(text(write(median.get(x), frame.y_unit)) for x in places)]
+        [swatch(bundle) + text(bundle.label), *(text(write(median.get(x), frame.y_unit)) for x in places)]
         for bundle, median in zip(bundles, medians, strict=True)
     ]
     head = [text(frame.x_label), *(text(_place(x, frame.x_unit)) for x in places)]

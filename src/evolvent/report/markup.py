@@ -31,7 +31,7 @@ def text(value: object) -> str:
     )
 
 
-def key(series: Marked) -> str:
+def swatch(series: Marked) -> str:
     """The coloured stroke that stands for a series."""
     dash = DASHES[series.index // 8 % len(DASHES)].css
     return f'<span class="key" style="--c:{series_colour(series.index)};border-top-style:{dash}"></span>'
@@ -46,12 +46,12 @@ def preformatted(title: str, content: str, is_html: bool = False) -> str:
 
 def series_heading(series: Marked) -> str:
     """Heading of what belongs to one series."""
-    return f"<h3>{key(series)}{text(series.label)}</h3>"
+    return f"<h3>{swatch(series)}{text(series.label)}</h3>"
 
 
 def legend(all_series: Sequence[Marked]) -> str:
     """Which colour is which series."""
-    items = "".join(f"<li>{key(series)}{text(series.label)}</li>" for series in all_series)
+    items = "".join(f"<li>{swatch(series)}{text(series.label)}</li>" for series in all_series)
     return f'<ul class="legend">{items}</ul>'
 
 

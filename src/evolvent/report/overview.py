@@ -10,7 +10,7 @@ import numpy as np
 from evolvent.networks import PAPERS
 from evolvent.report.bounds import first_few
 from evolvent.report.lines import MANY_SEEDS
-from evolvent.report.markup import key, section, table, text
+from evolvent.report.markup import section, swatch, table, text
 from evolvent.report.numbers import NONE, capital, count, duration, memory, short, write, write_difference
 from evolvent.report.runs import Run, Series
 from evolvent.report.subjects import Subject
@@ -65,7 +65,7 @@ def summary_section(all_series: Sequence[Series], rows: Sequence[SummaryRow], ke
         keyed: those that have a colour.
     """
     lines = [(text(name), cell) for name, cell in _figures(rows)]
-    names = {series.label: key(series) + text(series.label) for series in keyed}
+    names = {series.label: swatch(series) + text(series.label) for series in keyed}
     colours = {series.label: series.index for series in keyed}
     lines[1:1] = _spread(rows, colours)
     lines += _published(rows)
@@ -91,7 +91,7 @@ def _rest(rows: Sequence[SummaryRow]) -> str:
 
 
 def _figures(rows: Sequence[SummaryRow]) -> list[tuple[str, Cell]]:
-    """Names and cells of the lines, the score first; lines that nobody has are left out."""
+    """Names and cells of the lines, the score first; lines without any value are left out."""
     lines: list[tuple[str, Cell]] = []
     for figure in shown_figures(rows):
         lines += [(f"{capital(figure.title)}, {name}", _of(figure, part)) for name, part in _PARTS]

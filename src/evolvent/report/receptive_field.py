@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from evolvent.report.analyses import analysed, median
-from evolvent.report.markup import figure, image, key, section, series_heading, table, text
+from evolvent.report.markup import figure, image, section, series_heading, swatch, table, text
 from evolvent.report.numbers import count, decimal, percent
 from evolvent.report.pixels import heat, png_uri
 from evolvent.report.runs import Series
@@ -61,7 +61,7 @@ def _cells(series: Series, number: int, parts: list[dict[str, Any]]) -> list[str
     first = parts[0]
     seen = median(parts, lambda p: p["support"]) or 0.0
     return [
-        key(series) + text(series.label),
+        swatch(series) + text(series.label),
         f"{number} <small>{text(first['name'])}</small>",
         f"{first['pixel'][0]}, {first['pixel'][1]}",
         decimal(median(parts, lambda p: p["radius"]), 3),

@@ -10,7 +10,7 @@ import numpy as np
 from evolvent.report.analyses import analysed, median, numbers
 from evolvent.report.axes import log_axis, new_plot, unit_axis, zero_lines
 from evolvent.report.lines import Line, median_line
-from evolvent.report.markup import figure, key, legend, section, table, text
+from evolvent.report.markup import figure, legend, section, swatch, table, text
 from evolvent.report.numbers import decimal, percent
 from evolvent.report.runs import Series
 from evolvent.report.theme import series_sentinel, themed_svg
@@ -39,8 +39,8 @@ def stability_section(all_series: Sequence[Series]) -> str:
     ]
     lead = (
         "Growth is the size of a perturbation at time t relative to its size at the start of the evolution, which "
-        "ends at T. The largest stable step follows from the eigenvalues of the right-hand side and from what the "
-        "method bears; oscillations can grow with any step. Steps back are compared in float32."
+        "ends at T. The largest stable step follows from the eigenvalues of the right-hand side and from the "
+        "stability limits of the method; oscillations can grow with any step. Steps back are compared in float32."
     )
     shown = [series for series, _ in found]
     html = legend(shown) + "".join(rows) + _table(by_evolution) + _warnings(found)
@@ -145,7 +145,7 @@ def _cells(series: Series, number: int, parts: list[Part]) -> list[str]:
     back = median(parts, lambda p: max((max(r["errors"]) for r in p["reconstructions"] if r["dtype"] == "float32"),
                                        default=None))  # fmt: skip
     return [
-        key(series) + text(series.label),
+        swatch(series) + text(series.label),
         f"{number} <small>{text(first['name'])}</small>",
         f"<code>{text(first['integrator'])}</code> <small>{text(first['dynamics'])}</small>",
         str(first["steps"]),
@@ -168,7 +168,7 @@ def _bound(parts: list[Part], name: str) -> str:
 
 def _warnings(found: list[tuple[Series, list[Part]]]) -> str:
     lines = [
-        f"<li>{key(series)}{text(series.label)}: {text(evolution['warning'])}</li>"
+        f"<li>{swatch(series)}{text(series.label)}: {text(evolution['warning'])}</li>"
         for series, seeds in found
         for evolution in seeds[0]["evolutions"]
         if evolution["warning"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,7 +9,7 @@ import yaml
 
 from evolvent._core.errors import ConfigError
 from evolvent.experiments.recipe import StudyRecipe
-from evolvent.experiments.record import read_recipe
+from evolvent.experiments.record import read_json, read_recipe
 from evolvent.experiments.studies.run_folder import SeedResult, read_study
 from evolvent.report.bounds import first_few
 from evolvent.report.markup import preformatted, section
@@ -57,8 +56,7 @@ def study_header(study: StudyPage) -> str:
 
 def study_settings(study: StudyPage) -> str:
     """The recipe and the environment, folded."""
-    path = study.folder / "environment.json"
-    environment = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    environment = read_json(study.folder / "environment.json") or {}
     html = preformatted("Complete recipe", _yaml(study.recipe.model_dump(mode="json")))
     html += preformatted("Environment", _yaml(environment)) if environment else ""
     return section("settings", "Settings", html)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
-from evolvent.report.markup import key, text
+from evolvent.report.markup import swatch, text
 from evolvent.report.numbers import count
 from evolvent.report.runs import Series
 from evolvent.tasks.findings import Findings
@@ -90,8 +90,8 @@ def seeds_read(subjects: Sequence[Subject]) -> str:
 
 
 def subject_heading(found: Found, group: Group) -> str:
-    """A heading, unless there is but one subject."""
-    return f"<h3>{key(found)}{text(found.label)}</h3>" if len(group.found) > 1 else ""
+    """A heading, unless there is only one subject."""
+    return f"<h3>{swatch(found)}{text(found.label)}</h3>" if len(group.found) > 1 else ""
 
 
 def folded(found: Found, group: Group, html: str) -> str:
@@ -99,7 +99,7 @@ def folded(found: Found, group: Group, html: str) -> str:
     if len(group.found) == 1:
         return html
     is_open = len(group.found) <= _OPEN or found is group.found[0]
-    title = f"<summary>{key(found)}<h3>{text(found.label)}</h3></summary>"
+    title = f"<summary>{swatch(found)}<h3>{text(found.label)}</h3></summary>"
     return f"<details{' open' if is_open else ''}>{title}{html}</details>"
 
 

@@ -1,4 +1,4 @@
-"""Figures of a run over its seeds: one row per variant. Knows no picture and no HTML."""
+"""Figures of a run over its seeds: one row per variant, without pictures and HTML."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class SummaryRow:
 
 
 def statistic(values: Sequence[float | None]) -> Statistic | None:
-    """Median, mean and sample standard deviation of what was measured; None of nothing.
+    """Median, mean and sample standard deviation of what was measured; None if nothing was.
 
     >>> found = statistic([1.0, 2.0, None, 6.0])
     >>> found.median, found.mean, round(found.std, 3), statistic([1.0]).std

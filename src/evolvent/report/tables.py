@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from evolvent.report.markup import key, section, table, text
+from evolvent.report.markup import section, swatch, table, text
 from evolvent.report.numbers import NONE, count, write
 from evolvent.report.subjects import Found, Group, Subject, groups, left_out, pictured
 from evolvent.report.summary import statistic
@@ -41,7 +41,8 @@ def _joined(group: Group) -> str:
         medians = [_medians(found, place) for found in group.found]
         alike = all(values == medians[0] for values in medians)
         for found, values in list(zip(group.found, medians, strict=True))[: 1 if alike else None]:
-            heads.append(text(title) if alike else f"{key(found)}{text(found.label)}<br><small>{text(title)}</small>")
+            labelled = f"{swatch(found)}{text(found.label)}<br><small>{text(title)}</small>"
+            heads.append(text(title) if alike else labelled)
             columns.append([_cell(values.get(name), unit, found) for name in names])
     rows = [list(row) for row in zip(*columns, strict=True)][:_ROWS]
     note = "Medians over seeds." if any(len(found.items) > 1 for found in group.found) else ""
@@ -68,7 +69,7 @@ def _blocks(group: Group) -> str:
         one: Table = found.items[0]
         units = _units(one)
         rows = [[_cell(v, unit, found) for v, unit in zip(row, units, strict=False)] for row in one.rows[:_ROWS]]
-        label = f"<h4>{key(found)}{text(found.label)}</h4>" if len(group.found) > 1 else ""
+        label = f"<h4>{swatch(found)}{text(found.label)}</h4>" if len(group.found) > 1 else ""
         html += label + table(f"{group.title}, {found.label}", [text(column) for column in one.columns], rows)
         most = max(most, len(one.rows))
     note = " Of several seeds the first." if any(len(found.items) > 1 for found in group.found) else ""

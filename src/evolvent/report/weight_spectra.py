@@ -10,7 +10,7 @@ import numpy as np
 from evolvent.experiments.spectra import SPECTRA, Place, SpectrumHistory, read_spectra
 from evolvent.report.analyses import analysed
 from evolvent.report.axes import few_ticks, new_plot, unit_axis
-from evolvent.report.markup import figure, key, legend, section, series_heading, table, text
+from evolvent.report.markup import figure, legend, section, series_heading, swatch, table, text
 from evolvent.report.numbers import NONE, count, decimal, percent
 from evolvent.report.runs import Series
 from evolvent.report.theme import INK, series_dash, series_sentinel, themed_svg
@@ -124,7 +124,7 @@ def _details(series: Series, maps: list[dict[str, Any]]) -> str:
          text(percent(m["positive_share_symmetric"]))]
         for m in maps
     ]  # fmt: skip
-    title = f"<summary>{key(series)}<b>{text(series.label)}</b>: {len(maps)} maps of the trained network</summary>"
+    title = f"<summary>{swatch(series)}<b>{text(series.label)}</b>: {len(maps)} maps of the trained network</summary>"
     note = "Convolutions are taken as periodic on their grid. Ranges are least, median and largest."
     return f"<details>{title}{table(f'Maps of {series.label}', head, rows)}<p><small>{note}</small></p></details>"
 

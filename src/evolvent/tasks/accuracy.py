@@ -34,6 +34,15 @@ def class_figures(sums: Mapping[str, Tensor]) -> dict[str, float]:
     return {"loss": mean_loss(sums), "accuracy": (sums["hits"] / sums["count"].clamp_min(1)).item()}
 
 
+def accuracy(answers: Tensor, classes: Tensor, where: Tensor | None = None) -> float:
+    """Share of right answers, among those where a mask says so.
+
+    Shape: answers (N, classes, ...); classes and where (N, ...).
+    """
+    right = answers.argmax(dim=1) == classes
+    return (right if where is None else right[where]).double().mean().item()
+
+
 def mean_loss(sums: Mapping[str, Tensor]) -> float:
     """The mean loss behind added-up measures."""
     return (sums["loss"] / sums["count"].clamp_min(1)).item()

@@ -156,6 +156,8 @@ class Features:
 class Animation:
     """Points of the plane that move, and optionally which class each point of the plane is given.
 
+    ``captions`` say what each frame is; without them frames are numbered.
+
     Shape: frames (T, N, 2); labels (N,); regions (rows, columns), the first row the lowest, over the rectangle
     ``extent`` = (left, right, bottom, top) of the first frame's plane.
     """
@@ -165,6 +167,7 @@ class Animation:
     labels: np.ndarray
     regions: np.ndarray | None = None
     extent: tuple[float, float, float, float] | None = None
+    captions: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)

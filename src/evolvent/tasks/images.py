@@ -78,7 +78,7 @@ class ImageTask(Task):
               + \alpha_2 h \sum_j \bigl\| \tfrac{K_{j+1} - K_j}{h} \bigr\|_F^2
 
     Decay and smoothness are eq. 4.7 and 4.8 of Bohn, Griebel, Kannan 2021; subclasses say what :math:`\ell` is, how
-    images and labels are moved about in training, and what is measured.
+    images and labels are augmented in training, and what is measured.
     """
 
     Settings = ImageTaskSettings
@@ -97,7 +97,7 @@ class ImageTask(Task):
         found = reduced(load(data.name, folder), data.reduce)
         if found.train.has_masks != cls.has_masks:
             wanted = "segmentation" if found.train.has_masks else "classification"
-            raise ConfigError(f"{data.name} is a set for task.name {wanted}. Change task.name, or take another set.")
+            raise ConfigError(f"{data.name} is a set for task.name {wanted}. Change task.name, or use another set.")
         return found
 
     @classmethod

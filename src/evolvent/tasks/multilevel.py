@@ -22,7 +22,7 @@ def carry_state(
     interpolation: Literal["constant", "linear"] = "constant",
     knots: Literal["kept", "doubled"] = "kept",
 ) -> None:
-    """Give the optimiser of a refined network the momenta of the coarse one's.
+    """Give the optimiser of a refined network the momenta of the coarse network's optimiser.
 
     Momenta are interpolated in time as the parameters are. Where a refinement has made more parameters, each stands for
     half the time, so its gradient is half as large: there momenta are halved, and second moments quartered.
@@ -66,7 +66,7 @@ def _prolonged(
 
 
 def _gradient_scales(old: nn.Module, new: nn.Module) -> dict[str, float]:
-    """How large the gradient of each new parameter is to be expected against that of the one it came from."""
+    """The expected size of each new parameter's gradient, relative to that of the parameter it came from."""
     counts = {name: len(list(evolution.parameters())) for name, evolution in evolutions(old)}
     grown = [name for name, e in evolutions(new) if len(list(e.parameters())) > counts[name]]
     inside = tuple(f"{name}." if name else "" for name in grown)

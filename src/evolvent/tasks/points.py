@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
+import numpy as np
 import torch
 from pydantic import Field
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from evolvent._core.errors import ConfigError
@@ -17,12 +18,24 @@ from evolvent.data import Batches, Material, PointCloud, TensorSource
 from evolvent.networks import PointNetwork
 from evolvent.tasks.accuracy import class_figures, class_sums
 from evolvent.tasks.findings import Animation, Figure, Findings
+from evolvent.tasks.flow_view import FeatureRecord, evenly_chosen, feature_path, turning_view
 from evolvent.tasks.optimizers import OptimizerConfig
-from evolvent.tasks.task import DataSettings, Plan, Sums, Task, TaskSettings, Turn, evaluating, register_task, trainable
+from evolvent.tasks.task import (
+    DataSettings,
+    Plan,
+    Setup,
+    Sums,
+    Task,
+    TaskSettings,
+    Turn,
+    evaluating,
+    register_task,
+    trainable,
+)
 
 
 class PointsSettings(TaskSettings):
-    """The objective, who trains the last linear map, and what the animation of the flow shows."""
+    """The objective, the optimiser of the last linear map, and what the animation of the flow shows."""
 
     name: str = "points"
     label_smoothing: float = Field(default=0.0, ge=0, lt=1)
@@ -32,14 +45,17 @@ class PointsSettings(TaskSettings):
     head_every: int = Field(default=1, ge=1, description="batches from one turn of the last linear map to the next")
     shown: int = Field(default=240, ge=1, description="test points in the animation")
     grid: int = Field(default=60, ge=2, description="pixels of the decision regions along each axis")
+    recorded_epochs: int = Field(default=0, ge=0, description="epochs after which the features are drawn as well")
     projection: Literal["features", "turning"] = Field(
         default="turning", description="the first two features, or a view that turns from them to the principal plane"
     )
 
 
 class PointsData(PointCloud, DataSettings):
-    """Which points, drawn anew for each seed: for training, as many for testing, and perhaps some for validation."""
+    """Which points, new ones for each seed: for training, as many for testing, and perhaps some for validation."""
 
+    test: Literal["drawn", "same"] = Field(default="drawn", description="further points, or those of the training")
+    labelled: int | None = Field(default=None, ge=1, description="points of each class whose class is trained on; all")
     validation: int = Field(default=0, ge=0, description="points of each class by which the best model is chosen")
 
 
@@ -51,6 +67,14 @@ class Points(Task):
     Data = PointsData
     figures = (Figure("accuracy", "accuracy", "share", better="higher"), Figure("loss", "loss"))
 
+    def __init__(self, model: nn.Module, material: Material, setup: Setup) -> None:
+        super().__init__(model, material, setup)
+        self.record = None
+        if isinstance(model, PointNetwork) and setup.settings.recorded_epochs:
+            x = material.test.take(torch.arange(len(material.test)), setup.seed, 0)[0]
+            rows = evenly_chosen(len(x), setup.settings.shown)
+            self.record = FeatureRecord(model, x, rows, setup.settings.recorded_epochs)
+
     @classmethod
     def read(cls, data: PointsData, folder: Path | None) -> None:
         """Points are drawn, not read."""
@@ -60,6 +84,8 @@ class Points(Task):
         sizes = (data.points, data.points, data.validation)
         seeds = [derive_seed(*key(Stream.POINTS, seed, part)) for part in range(len(sizes))]
         train, test, further = (TensorSource(*data.draw(*drawn)) for drawn in zip(seeds, sizes, strict=True))
+        test = train if data.test == "same" else test
+        train = TensorSource(train.columns[0], _hidden(train.columns[1], data, seeds[-1]))
         return Material(
             data.kind, train, further if data.validation else test, test, origin="drawn from the seed", rows="points",
             example=test.columns[0][:: -(-len(test) // 100)], options={"num_classes": data.classes, "in_features": 2},
@@ -81,10 +107,12 @@ class Points(Task):
         return [Turn(rest, setup.optimizer, setup.schedule), last]
 
     def objective(self, batch: Any, turn: str) -> tuple[Tensor, Sums]:
-        answers = self.model(batch[0])
+        answers, classes = self.model(batch[0]), batch[1]
+        if self.setup.data.labelled is not None:
+            answers, classes = answers[classes >= 0], classes[classes >= 0]
         smoothing = self.setup.settings.label_smoothing
-        loss = F.cross_entropy(answers, batch[1], label_smoothing=smoothing)
-        return loss, class_sums(answers, batch[1], None if smoothing else loss)
+        loss = F.cross_entropy(answers, classes, label_smoothing=smoothing)
+        return loss, class_sums(answers, classes, None if smoothing else loss)
 
     def measure(self, batch: Any) -> Sums:
         return class_sums(self.model(batch[0]), batch[1])
@@ -92,49 +120,51 @@ class Points(Task):
     def figures_of(self, sums: Mapping[str, Tensor]) -> dict[str, float]:
         return class_figures(sums)
 
+    def epoch_ends(self, watched: Mapping[str, Tensor]) -> bool:
+        if self.record is not None:
+            self.record.add(cast(PointNetwork, self.model))
+        return False
+
     def conclude(self, test: Batches) -> Findings:
-        found, count = super().conclude(test), len(test.source)
+        found = super().conclude(test)
         if isinstance(self.model, PointNetwork):
-            rows = torch.linspace(0, count - 1, min(self.setup.settings.shown, count)).long()
-            x, y = test.source.take(rows, test.seed, 0)
-            path = _path(self.model, x)
+            x, y = test.source.take(torch.arange(len(test.source)), test.seed, 0)
+            rows = evenly_chosen(len(x), self.setup.settings.shown)
+            path, labels = feature_path(self.model, x)[:, rows], y[rows].numpy()
             if path.isfinite().all():
-                found.animations.append(self._flow(path, x.abs().max().item(), y))
+                regions = self._regions(1.1 * x.abs().max().item())
+                found.animations.append(Animation("Flow of the points", self._view(path), labels, *regions))
+            if self.record is not None and self.record.count > 1:
+                path = self.record.path().nan_to_num()
+                captions = [f"epoch {k}" for k in range(len(path))]
+                shown = Animation("Features while training", self._view(path), labels, captions=captions)
+                found.animations.append(shown)
         return found
 
-    def _flow(self, path: Tensor, size: float, y: Tensor) -> Animation:
-        """The way of the points, and the class that the network gives to each point of their plane."""
-        settings, reach = self.setup.settings, 1.1 * size
+    def _view(self, path: Tensor) -> np.ndarray:
+        turning = self.setup.settings.projection == "turning" and path.shape[2] > 2
+        return (turning_view(path) if turning else path[..., :2]).numpy()
+
+    def _regions(self, reach: float) -> tuple[np.ndarray | None, tuple[float, float, float, float]]:
+        """The class that the network gives to each point of a square; none if it depends on the points beside it."""
+        settings, extent = self.setup.settings, (-reach, reach, -reach, reach)
+        if cast(PointNetwork, self.model).couples_batch:
+            return None, extent
         line = torch.linspace(-reach, reach, settings.grid)
         plane = torch.cartesian_prod(line, line).flip(1)  # rows go up, columns to the right
         with evaluating(self):
-            regions = self.model(self.placed(plane)).argmax(dim=1).view(settings.grid, settings.grid).cpu().numpy()
-        frames = turning_view(path) if settings.projection == "turning" else path[..., :2]
-        return Animation("Flow of the points", frames.numpy(), y.numpy(), regions, (-reach, reach, -reach, reach))
+            regions = self.model(self.placed(plane)).argmax(dim=1).view(settings.grid, settings.grid)
+        return regions.cpu().numpy(), extent
 
 
-def _path(model: PointNetwork, x: Tensor) -> Tensor:
-    """Features (T, N, width) through time; a learnt lift is preceded by the points themselves."""
-    with evaluating(model):
-        path = torch.stack(model.trajectories(x.to(next(model.parameters())))[0]).float().cpu()
-    path = F.pad(path, (0, max(0, 2 - path.shape[2])))
-    start = F.pad(x, (0, path.shape[2] - 2))[None]
-    return path if torch.allclose(path[:1], start) else torch.cat((start, path))
-
-
-def turning_view(path: Tensor) -> Tensor:
-    """A plane that turns, from that of the first two features to the one in which the points differ most at the end.
-
-    Shape: (T, N, width) to (T, N, 2).
-    """
-    first = torch.eye(path.shape[2])[:, :2]
-    last = torch.linalg.svd(path[-1] - path[-1].mean(dim=0), full_matrices=False).Vh[:2].T
-    last = last @ _nearest_rotation(last.T @ first)
-    planes = [_nearest_rotation((1 - s) * first + s * last) for s in torch.linspace(0, 1, len(path))]
-    return torch.stack([u @ plane for u, plane in zip(path, planes, strict=True)])
-
-
-def _nearest_rotation(matrix: Tensor) -> Tensor:
-    """The matrix with orthonormal columns that is nearest to a given one."""
-    u, _, vh = torch.linalg.svd(matrix, full_matrices=False)
-    return u @ vh
+def _hidden(classes: Tensor, data: PointsData, seed: int) -> Tensor:
+    """The classes with -1 for points whose class is not to be trained on."""
+    if data.labelled is None:
+        return classes
+    if data.labelled > data.points or data.batch_size is not None:
+        raise ConfigError(
+            f"data.labelled needs as many points of each class and all points in one batch, got {data.labelled} of "
+            f"{data.points} points and batch_size {data.batch_size}."
+        )
+    order = torch.rand(data.classes, data.points, generator=torch.Generator().manual_seed(seed)).argsort(dim=1)
+    return torch.where(order.flatten() < data.labelled, classes, -1)

@@ -12,7 +12,8 @@ from torch.nn import functional as F
 
 from evolvent._core.errors import ConfigError
 from evolvent.data import Batches, ImageBatch, ImageSet, Material, random_crop, random_flip
-from evolvent.networks import list_models, model_entry
+from evolvent.networks import ImageNetwork, list_models, model_entry
+from evolvent.networks.building import PixelClassifier
 from evolvent.tasks.accuracy import PixelFigures, class_figures, confusion_counts, mean_loss
 from evolvent.tasks.findings import Figure, Findings, LabelMaps, Matrix, Table
 from evolvent.tasks.images import ImageDataSettings, ImageTask, ImageTaskSettings, images_of
@@ -65,6 +66,7 @@ class Segmentation(ImageTask):
         images = images_of(material.train)
         assert images.ignore is not None  # read() refuses sets without masks
         self.ignore = images.ignore
+        _check_size(model, *images.shape[1:])
         kind = setup.settings.class_weights
         weights = class_weights(images, kind) if kind else torch.ones(len(self.classes))
         self.register_buffer("weights", weights, persistent=False)
@@ -146,6 +148,16 @@ class Segmentation(ImageTask):
         title = "Intersection over union and accuracy of each class"
         rows = [[name, iou, share] for name, iou, share in columns]
         return Table(title, ["class", "IoU", "accuracy"], rows, ["number", "share", "share"])
+
+
+def _check_size(model: nn.Module, height: int, width: int) -> None:
+    """Refuse a network whose answers, on a coarser grid at first, would not be as large as the masks."""
+    factor = model.head.refine if isinstance(model, ImageNetwork) and isinstance(model.head, PixelClassifier) else 1
+    if height % factor or width % factor:
+        raise ConfigError(
+            f"coarsen={factor} needs images whose height and width are multiples of {factor}, got {height} x {width}. "
+            "Change the option coarsen of the model, or data.reduce."
+        )
 
 
 def class_weights(images: ImageSet, kind: ClassWeights) -> Tensor:

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from evolvent._core.config import Config
 from evolvent._core.errors import ConfigError
+from evolvent._core.modes import evaluation_mode
 from evolvent._core.registry import Registry
 from evolvent.data import Batches, Material
 from evolvent.networks import load, save
@@ -86,7 +87,7 @@ class Task(nn.Module, ABC):
     :meth:`objective` for every step and :meth:`measure` for every watched batch, and :meth:`conclude` at the end.
 
     Everything random must be a function of the seed, the step and the rows of a batch: torch's generators are set
-    anew for each step. What a task changes while it trains belongs into parameters or buffers, which checkpoints keep.
+    before each step. What a task changes while it trains belongs into parameters or buffers, which checkpoints keep.
 
     Args:
         model: the network, built for ``material``.
@@ -250,13 +251,8 @@ def add_sums(total: Sums, found: Mapping[str, Tensor]) -> None:
 @contextmanager
 def evaluating(module: nn.Module) -> Iterator[None]:
     """Evaluation mode and no gradients inside the block."""
-    was_training = module.training
-    module.eval()
-    try:
-        with torch.no_grad():
-            yield
-    finally:
-        module.train(was_training)
+    with evaluation_mode(module), torch.no_grad():
+        yield
 
 
 def to_device(batch: Any, device: torch.device, dtype: torch.dtype | None = None) -> Any:

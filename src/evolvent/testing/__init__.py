@@ -1,4 +1,4 @@
-"""Conformance checks that anybody can run on their own classes: each measures what a class claims.
+"""Conformance checks that you can run on your own classes: each measures what a class claims.
 
 A check returns nothing if the claim holds and raises :class:`AssertionError`, with what was measured and what was
 claimed, if it does not.

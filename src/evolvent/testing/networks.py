@@ -25,7 +25,9 @@ def check_network(
     Forward and backward with a finite gradient for every parameter; ``forward_features``; float64; a state_dict of
     parameters and true buffers, the same in training and evaluation; bitwise the same answers after saving and loading,
     pickling and copying; ``torch.export``, where no step size depends on values; and a
-    :class:`~evolvent.errors.ShapeError` for inputs that do not fit.
+    :class:`~evolvent.errors.ShapeError` for inputs that do not fit. An answer must not depend on the others of its
+    batch, unless the network says ``couples_batch = True``; such networks make graphs of values and are not exported
+    either.
 
     Args:
         network: a registered name, or a module. Modules are copied.
@@ -38,13 +40,18 @@ def check_network(
     """
     model = create_model(network, **options) if isinstance(network, str) else copy.deepcopy(network)
     adaptive = any(evolution.integrator.adaptive for _, evolution in evolutions(model))
+    coupled = getattr(model, "couples_batch", False)
     check_state_dict(model, x)
-    _check_forward(model, x, coupling=0.1 if adaptive else 1e-4)
+    _check_forward(model, x)
+    if coupled:
+        _check_order(model, x)
+    else:
+        _check_alone(model, x, tolerance=0.1 if adaptive else 1e-4)
     _check_backward(model, x)
     _check_float64(model, x)
     check_copies(model, x)
     check_saved(model, x)
-    if not adaptive:
+    if not (adaptive or coupled):
         check_exports(model, x)
     for wrong in _misfits(model, x) if refused is None else refused:
         _check_refused(model, wrong)
@@ -52,17 +59,26 @@ def check_network(
         check_buffers_are_true(model, create_model(network, **options), x)
 
 
-def _check_forward(model: nn.Module, x: Tensor, coupling: float) -> None:
+def _check_forward(model: nn.Module, x: Tensor) -> None:
     model.eval()
     claim(hasattr(model, "forward_features"), "the network has no forward_features, which networks promise.")
     with torch.no_grad():
         y, features = model(x), model.forward_features(x)  # pyright: ignore[reportCallIssue]
-        first = model(x[:1])
     claim(len(y) == len(features) == len(x), f"{len(x)} inputs give {len(y)} answers and {len(features)} features.")
     claim(y.dtype == x.dtype, f"{x.dtype} inputs give {y.dtype} answers.")
     claim(y.isfinite().all(), "the answers are not finite.")
-    alone = torch.allclose(y[:1], first, atol=coupling, rtol=coupling)
-    claim(alone, "in evaluation, an answer depends on the batch's others.")
+
+
+@torch.no_grad()
+def _check_alone(model: nn.Module, x: Tensor, tolerance: float) -> None:
+    alone = torch.allclose(model(x)[:1], model(x[:1]), atol=tolerance, rtol=tolerance)
+    claim(alone, "in evaluation, an answer depends on the other inputs of the batch.")
+
+
+@torch.no_grad()
+def _check_order(model: nn.Module, x: Tensor) -> None:
+    turned = torch.allclose(model(x.flip(0)), model(x).flip(0), atol=1e-4, rtol=1e-4)
+    claim(turned, "in evaluation, answers depend on the order of the batch.")
 
 
 def _check_backward(model: nn.Module, x: Tensor) -> None:

@@ -31,7 +31,7 @@ def check_buffers_are_true(model: nn.Module, another: nn.Module, x: Tensor) -> N
     """Every saved buffer is learned in training or drawn at random: what the options determine is not to be saved.
 
     Args:
-        model: a network that is in no use otherwise; it makes a training pass.
+        model: a network that is not used otherwise; it makes a training pass.
         another: built with the same options.
     """
     kept = {name: b for name, b in model.named_buffers() if name in model.state_dict()}

@@ -47,7 +47,8 @@ def check_task(
     weights and figures of one; a report can be written.
 
     Args:
-        recipe: name, file, mapping or recipe; of seconds, three steps or more. Its first variant and seed are taken.
+        recipe: name, file, mapping or recipe, which trains for seconds, at least three steps. Its first variant
+            and seed are taken.
         folder: where to train; anything but a run that is kept.
         data_folder: where to look for data sets.
         shared: False for a task that draws random numbers while it trains, which differ between processes.
@@ -86,8 +87,6 @@ def _as_recipe(given: str | Mapping[str, Any] | Recipe) -> Recipe:
     values |= {"variants": first, "seeds": (values.get("seeds") or [0])[:1]}
     return Recipe.read(overlay(values, {"training": {"checkpoint_steps": 2}}), "the recipe")
 
-
-# -- sources
 
 
 def _check_source(part: str, source: Source, seed: int) -> None:
@@ -133,8 +132,6 @@ def _joined(parts: list[Any], like: Any, rows: int) -> Any:
     return parts[-1]
 
 
-# -- figures and findings
-
 
 def _check_figures(cell: Cell, material: Material, result: Result) -> None:
     task = prepare(cell, material, Resources()).task  # with the turns checked
@@ -158,8 +155,6 @@ def _check_findings(folder: Path, result: Result, data_folder: Path | None) -> N
     claim(tree == again, "findings: they are not the same after pack and unpack.")
     claim(arrays.keys() == arrays_again.keys(), "findings: arrays are lost by pack and unpack.")
 
-
-# -- resume
 
 
 class _PowerCut(Exception):
@@ -218,8 +213,6 @@ def _metrics(folder: Path) -> dict[str, list[float]]:
     return {name: values for name, values in found.items() if name not in _TIMES}
 
 
-# -- two processes
-
 
 def _why_not_shared(cell: Cell, material: Material) -> str:
     if not all(source.shareable for source in (material.train, material.watched)):
@@ -235,7 +228,7 @@ def _why_not_shared(cell: Cell, material: Material) -> str:
 
 
 def _check_shared(cell: Cell, material: Material, folder: Path, data_folder: Path | None) -> None:
-    """In float64, so that rounding looks like no fault."""
+    """In float64, so that rounding is not taken for a fault."""
     values = cell.model_dump(mode="json")
     short = {"steps": _SHARED_STEPS, "precision": "64-true", "refine_at": []}
     short_cell = Cell.read(overlay(values, {"training": short}), "the recipe")
@@ -266,8 +259,6 @@ def _weights(folder: Path) -> dict[str, Tensor]:
     assert state is not None
     return state["task"]
 
-
-# -- report
 
 
 def _check_report(folder: Path) -> None:

@@ -12,6 +12,7 @@ from evolvent._core.errors import UnknownNameError
 from evolvent.tasks.findings import Findings, Tell
 
 _STUDIES = (
+    "diffresnet-figure3",
     "discretise-optimise",
     "imex-global-view",
     "layer-parallel",

@@ -17,9 +17,10 @@ from evolvent._core.state import State, parts
 from evolvent.data import PointCloud
 from evolvent.dynamics import Antisymmetric, Dynamics, Parabolic, Residual
 from evolvent.evolution import Evolution
-from evolvent.experiments.studies.fitting import accuracy, answers_of, fit
+from evolvent.experiments.studies.fitting import answers_of, fit
 from evolvent.gradients import Backprop, ContinuousAdjoint, GradientStrategy
 from evolvent.integrators import RK4, Euler, Heun, Integrator
+from evolvent.tasks.accuracy import accuracy
 from evolvent.tasks.findings import Curve, Findings, Table, Tell
 
 STRATEGIES: dict[str, type[GradientStrategy]] = {
@@ -178,7 +179,7 @@ def _counting(model: nn.Sequential) -> Iterator[list[int]]:
         handle.remove()
 
 
-def observed_order(steps: list[int], errors: list[float]) -> float:
+def slope_of_errors(steps: list[int], errors: list[float]) -> float:
     """The slope between the two finest numbers of steps."""
     return math.log(errors[-2] / errors[-1]) / math.log(steps[-1] / steps[-2])
 
@@ -186,7 +187,7 @@ def observed_order(steps: list[int], errors: list[float]) -> float:
 def _order_table(errors: dict[str, list[float]], settings: Settings) -> Table:
     columns = ["method", *(f"{n} steps" for n in settings.steps), "observed order", "order of the method"]
     orders = {"Euler": Euler.order, "Heun": Heun.order, "RK4": RK4.order}
-    rows = [[name, *values, observed_order(settings.steps, values), orders[name]] for name, values in errors.items()]
+    rows = [[name, *values, slope_of_errors(settings.steps, values), orders[name]] for name, values in errors.items()]
     return Table("Gradient error of the continuous adjoint against exact backpropagation", columns, rows)
 
 

@@ -1,4 +1,4 @@
-"""The training loop and the accuracy of all studies; networks this small need no engine."""
+"""The training loop of all studies; networks this small need no engine."""
 
 from __future__ import annotations
 
@@ -40,6 +40,7 @@ def fit(
         every: steps from one measurement to the next.
         tell: called with the share of the steps that have been taken, at each measurement.
 
+    >>> from evolvent.tasks.accuracy import accuracy
     >>> x, y = torch.tensor([[-1.0], [1.0]]), torch.tensor([0, 1])
     >>> model = nn.Linear(1, 2)
     >>> sgd = torch.optim.SGD(model.parameters(), lr=1.0)
@@ -83,12 +84,3 @@ def answers_of(model: nn.Module, inputs: Tensor) -> Tensor:
     """What the network answers in evaluation mode."""
     with evaluating(model):
         return model(inputs)
-
-
-def accuracy(answers: Tensor, classes: Tensor, where: Tensor | None = None) -> float:
-    """Share of right answers, among those where a mask says so.
-
-    Shape: answers (N, classes, ...); classes and where (N, ...).
-    """
-    right = answers.argmax(dim=1) == classes
-    return (right if where is None else right[where]).double().mean().item()

@@ -15,9 +15,10 @@ from evolvent._core.randomness import derive_seed
 from evolvent.analysis import FieldOfView, measure_field_of_view
 from evolvent.dynamics import ReactionDiffusion
 from evolvent.evolution import Evolution
-from evolvent.experiments.studies.fitting import History, accuracy, answers_of, fit
+from evolvent.experiments.studies.fitting import History, answers_of, fit
 from evolvent.integrators import Euler, ImexEuler, Integrator
 from evolvent.networks import ImageNetwork
+from evolvent.tasks.accuracy import accuracy
 from evolvent.tasks.findings import Curve, Findings, Table, Tell
 
 METHODS: dict[str, type[Integrator[Any]]] = {"implicit-explicit": ImexEuler, "explicit": Euler}

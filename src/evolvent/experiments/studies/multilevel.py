@@ -14,8 +14,9 @@ from torch.nn import functional as F
 from evolvent._core.config import Config
 from evolvent._core.randomness import derive_seed
 from evolvent.data import Batches, TensorSource, load
-from evolvent.experiments.studies.fitting import History, accuracy, answers_of, fit
+from evolvent.experiments.studies.fitting import History, answers_of, fit
 from evolvent.networks import create_model, refine
+from evolvent.tasks.accuracy import accuracy
 from evolvent.tasks.findings import Curve, Findings, Table, Tell
 from evolvent.tasks.multilevel import carry_state
 

@@ -15,11 +15,12 @@ from evolvent._core.config import Config
 from evolvent._core.randomness import derive_seed
 from evolvent.analysis import BlockDamping, block_damping
 from evolvent.data import Batches, TensorSource
-from evolvent.experiments.studies.fitting import accuracy, answers_of, fit
+from evolvent.experiments.studies.fitting import answers_of, fit
 from evolvent.experiments.studies.multilevel import scaled_digits
 from evolvent.networks import create_model
 from evolvent.networks.nonlocal_block import NonlocalBlock
 from evolvent.operators import NonlocalDiffusion
+from evolvent.tasks.accuracy import accuracy
 from evolvent.tasks.findings import Curve, Findings, Table, Tell
 
 RANDOM, TRAINED, DIFFUSION = "random block", "block, trained", "diffusion alone"

@@ -7,7 +7,7 @@ was killed goes on with the seeds that are missing.
 
 from __future__ import annotations
 
-import json
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,8 +17,8 @@ from evolvent._core.errors import ConfigError
 from evolvent._core.files import write_json
 from evolvent.experiments.environment import environment
 from evolvent.experiments.lock import locked, refuse_other_run
-from evolvent.experiments.recipe import StudyRecipe
-from evolvent.experiments.record import read_findings, read_recipe, write_config, write_findings
+from evolvent.experiments.recipe import FORMAT, StudyRecipe
+from evolvent.experiments.record import read_findings, read_json, read_recipe, write_config, write_findings
 from evolvent.experiments.studies._registry import find_study
 from evolvent.tasks.findings import Findings, Tell
 
@@ -48,13 +48,14 @@ def run_study(recipe: StudyRecipe, folder: Path, *, resume: bool = False, tell: 
         if missing:
             seeds = list(dict.fromkeys([*(earlier.seeds if earlier else []), *recipe.seeds]))
             write_config(folder / "recipe.yaml", recipe.model_copy(update={"seeds": seeds}))
-            write_json(folder / "environment.json", environment(missing[0], devices=1, nodes=1) | {"seeds": seeds})
+            found = environment(missing[0], devices=1, nodes=1)
+            write_json(folder / "environment.json", {"format": FORMAT, **found, "seeds": seeds})
         for number, seed in enumerate(missing):
             write_seed(folder, _run_seed(recipe, seed, _told_for(seed, number, missing, tell)))
     return [_read_seed(folder, seed) for seed in dict.fromkeys(recipe.seeds)]
 
 
-def is_finished(folder: Path, seeds: Sequence[int] | None = None) -> bool:
+def study_is_finished(folder: Path, seeds: Sequence[int] | None = None) -> bool:
     """Whether a folder holds a study that is finished with all of these seeds; by default those of its recipe."""
     recipe = read_recipe(folder)
     if not isinstance(recipe, StudyRecipe):
@@ -80,7 +81,7 @@ def read_study(folder: Path) -> list[SeedResult]:
 def write_seed(folder: Path, result: SeedResult) -> None:
     """Write what one seed gave into the folder of its study; ``findings.json`` last."""
     place = _place(folder, result.seed)
-    write_json(place / "seconds.json", {"seconds": round(result.seconds, 3)})
+    write_json(place / "seconds.json", {"format": FORMAT, "seconds": round(result.seconds, 3)})
     write_findings(place, result.findings)
 
 
@@ -108,6 +109,6 @@ def _is_written(folder: Path, seed: int) -> bool:
 
 def _read_seed(folder: Path, seed: int) -> SeedResult:
     place = _place(folder, seed)
-    findings = read_findings(place)
+    findings, time_taken = read_findings(place), read_json(place / "seconds.json")
     assert findings is not None
-    return SeedResult(seed, json.loads((place / "seconds.json").read_text(encoding="utf-8"))["seconds"], findings)
+    return SeedResult(seed, time_taken["seconds"] if time_taken else math.nan, findings)
