@@ -33,6 +33,9 @@ class Stream(IntEnum):
     WEIGHTS = 8
     STEP = 9
     POINTS = 10
+    EPISODE_CLASSES = 20
+    EPISODE_POINTS = 21
+    EPISODE_SIZES = 22
 
     @property
     def place(self) -> tuple[str, ...]:
@@ -53,6 +56,9 @@ _PLACES = {
     Stream.EXPOSURE: ("epoch",),
     Stream.STEP: ("step", "rank"),
     Stream.POINTS: ("part",),
+    Stream.EPISODE_CLASSES: ("epoch",),
+    Stream.EPISODE_POINTS: ("epoch",),
+    Stream.EPISODE_SIZES: ("epoch",),
 }
 _SPLIT_PLACE = 0x5711
 _BARE = frozenset({Stream.ORDER, Stream.WEIGHTS, Stream.STEP})

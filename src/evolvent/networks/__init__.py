@@ -3,6 +3,7 @@
 from evolvent.networks import (
     building,
     diff_resnet,
+    diff_resnet_fewshot,
     hamiltonian,
     hyperbolic,
     nonlocal_hamiltonian,
@@ -16,6 +17,7 @@ from evolvent.networks._papers import PAPERS, Paper
 from evolvent.networks._registry import ModelEntry, ModelSpec, create_model, list_models, model_entry
 from evolvent.networks._skeleton import ImageNetwork
 from evolvent.networks.diff_resnet import DiffusionNetwork
+from evolvent.networks.diff_resnet_fewshot import FewShotNetwork
 from evolvent.networks.nonlocal_block import NonlocalBlock
 from evolvent.networks.points import PointNetwork
 from evolvent.networks.refinement import refine
@@ -23,6 +25,7 @@ from evolvent.networks.refinement import refine
 __all__ = [
     "PAPERS",
     "DiffusionNetwork",
+    "FewShotNetwork",
     "ImageNetwork",
     "ModelEntry",
     "ModelSpec",
@@ -32,6 +35,7 @@ __all__ = [
     "building",
     "create_model",
     "diff_resnet",
+    "diff_resnet_fewshot",
     "hamiltonian",
     "hyperbolic",
     "list_models",

@@ -32,8 +32,8 @@ def check_network(
     Args:
         network: a registered name, or a module. Modules are copied.
         x: a batch of at least two inputs.
-        refused: inputs that must be refused; by default ``x`` with one channel more and, for networks made for one
-            image size, with one row of pixels more.
+        refused: inputs that must be refused; by default ``x`` with one channel or feature more and, for networks made
+            for one image size, with one row of pixels more.
         options: of the registered network.
 
     >>> check_network("resnet", torch.randn(2, 1, 8, 8), in_channels=1, channels=(2, 4), blocks=1)
@@ -97,7 +97,8 @@ def _check_float64(model: nn.Module, x: Tensor) -> None:
 
 
 def _misfits(model: nn.Module, x: Tensor) -> list[Tensor]:
-    wrong = [torch.cat([x, x[:, :1]], dim=1)]
+    channels = 2 if x.ndim == 3 else 1  # points of several sets have their features last
+    wrong = [torch.cat([x, x.narrow(channels, 0, 1)], dim=channels)]
     if isinstance(model, ImageNetwork):
         wrong.append(x[0])
         if model.image_size is not None:
