@@ -29,6 +29,7 @@ ROOMS = [
     "data",
     "tasks",
     "analysis",
+    "estimators",
     "experiments",
     "report",
     "cli",
