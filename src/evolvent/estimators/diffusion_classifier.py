@@ -42,7 +42,8 @@ class DiffusionClassifier(ClassifierMixin, BaseEstimator):
         metric: ``"euclidean"`` for a table of points; ``"precomputed"`` if ``X`` holds the weights of a graph, dense or
             of ``scipy.sparse``, (N, N). It is taken as undirected, with the larger of two weights. New points then
             are rows of weights to the N training points.
-        diffusion_time: :math:`t`, in steps of a random walk.
+        diffusion_time: :math:`t`, in steps of a random walk; by default twice as many as there are points for each
+            label, at most 100.
         rounds: how often points take their class and spread it; 0 is diffusion of the labels alone.
         own_labels: the points' own classes count as this many labels of each class.
         class_prior: expected share of each class, in the order of ``classes_``; by default all the same, whatever the
@@ -70,7 +71,7 @@ class DiffusionClassifier(ClassifierMixin, BaseEstimator):
         n_neighbors: int = 10,
         *,
         metric: Literal["euclidean", "precomputed"] = "euclidean",
-        diffusion_time: float = 100.0,
+        diffusion_time: float | None = None,
         rounds: int = 5,
         own_labels: float = 3.0,
         class_prior: Any = None,
@@ -105,8 +106,8 @@ class DiffusionClassifier(ClassifierMixin, BaseEstimator):
                 weights, owner = self._graph.weights, self._graph.owner
             labels = _labels_of_nodes(numbers, owner, len(weights), len(self.classes_))
             shares = label_flow(
-                weights, labels, time=float(self.diffusion_time), rounds=self.rounds,
-                own_labels=float(self.own_labels), prior=prior, stage=progress.stage,
+                weights, labels, time=self.diffusion_time, rounds=self.rounds, own_labels=self.own_labels, prior=prior,
+                stage=progress.stage,
             )  # fmt: skip
         labelled = labels.any(dim=1, keepdim=True)
         shares = torch.where(labelled, labels / labels.sum(dim=1, keepdim=True).clamp_min(1), shares)
@@ -142,7 +143,8 @@ class DiffusionClassifier(ClassifierMixin, BaseEstimator):
         check_choice("metric", self.metric, _METRICS)
         check_whole(1, n_neighbors=_plain(self.n_neighbors))
         check_whole(0, rounds=_plain(self.rounds))
-        check_positive(diffusion_time=self.diffusion_time)
+        if self.diffusion_time is not None:
+            check_positive(diffusion_time=self.diffusion_time)
         check_not_negative(own_labels=self.own_labels)
 
     def _checked(self, X: Any, y: Any, reset: bool) -> Any:

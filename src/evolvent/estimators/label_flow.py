@@ -22,6 +22,7 @@ Tell: TypeAlias = Callable[[float], None]
 Stage: TypeAlias = Callable[[str], Tell]
 
 _FAINT = 1e-2  # share of the mean heat below which a node's heat may be rounding
+_LONGEST = 100.0  # steps of a random walk
 _LABELS_TOLERANCE = 1e-6  # of residuals: few sources, far nodes
 _NODES_TOLERANCE = 1e-4  # sources everywhere
 
@@ -30,7 +31,7 @@ def label_flow(
     weights: SparseMatrix,
     labels: Tensor,
     *,
-    time: float = 100.0,
+    time: float | None = None,
     rounds: int = 5,
     own_labels: float = 3.0,
     prior: Tensor | None = None,
@@ -52,7 +53,8 @@ def label_flow(
     Args:
         weights: symmetric and not negative; loops have no effect.
         labels: heat of each class given to each node, 1 at labels.
-        time: :math:`t`, in steps of a random walk.
+        time: :math:`t`, in steps of a random walk; by default twice as many as there are nodes for each label, at most
+            100.
         rounds: how often nodes take their class and spread it.
         own_labels: :math:`m`.
         prior: expected share of each class, (C,); by default all the same.
@@ -66,6 +68,7 @@ def label_flow(
     >>> label_flow(path, labels).argmax(1).tolist()[:2], label_flow(path, labels).argmax(1).tolist()[3:]
     ([0, 0], [1, 1])
     """
+    time = min(_LONGEST, 2 * len(labels) / labels.sum().item()) if time is None else time
     flow = _Competition(_Heat(weights, time), labels, own_labels, prior, stage)
     found, known = flow.from_labels, flow.near_labels
     while bool((beyond := flow.heat.next_to(known)).any()):

@@ -49,7 +49,7 @@ class PointGraph:
     ) -> None:
         first, self.owner = distinct_rows(x)
         self.nodes = x[first]
-        self.neighbours = min(neighbours, len(first) - 1)
+        self.neighbours = min(int(neighbours), len(first) - 1)
         if not self.neighbours:
             self.scales, self.weights = np.ones(1), SparseMatrix.from_dense(torch.zeros(1, 1))
             return
