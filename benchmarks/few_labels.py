@@ -1,12 +1,13 @@
 """Accuracy with few labels: DiffusionClassifier against scikit-learn's label propagation and Poisson learning.
 
 One, two, three and five labels of each class are drawn at random, twenty times, from scikit-learn's digits, the 10,000
-test images of MNIST (raw pixels), and scikit-learn's wine and breast cancer tables with standardised columns. All methods
-see the same draws, one draw after the other; accuracy is that on the points without label. DiffusionClassifier runs with
-its defaults. LabelSpreading and LabelPropagation run with their default settings for neighbour graphs, and with ten
-neighbours and more iterations, spreading with alpha 0.9 and 0.99. Poisson learning is that of ``graphlearning`` on its own
-graph of ten neighbours, left out if the package is not installed. Two more rows have the peers' methods on our graph.
-Times are those of a fit; ours searches neighbours in every fit, the peers have them from before.
+test images of MNIST (raw pixels), and scikit-learn's wine and breast cancer tables with standardised columns. All
+methods see the same draws, one draw after the other; accuracy is that on the points without label. DiffusionClassifier
+runs with its defaults. LabelSpreading and LabelPropagation run with their default settings for neighbour graphs, and
+with ten neighbours and more iterations, spreading with alpha 0.9 and 0.99. Poisson learning is that of
+``graphlearning`` on its own graph of ten neighbours, left out if the package is not installed. Two more rows have the
+peers' methods on our graph. Times are those of a fit; ours searches neighbours in every fit, the peers have them from
+before.
 
 MNIST is read from the folder that EVOLVENT_DATA names. Results are stored as ``results/few_labels.json``.
 ``--smoke`` runs two draws on the small tables and stores nothing.
@@ -61,7 +62,7 @@ SMOKE = ("wine", "breast cancer")
 
 
 def estimators(x: np.ndarray) -> dict[str, Callable[[], Any]]:
-    """Those that are fitted to points and labels, -1 for none. Peers get their neighbours from outside, searched once."""
+    """Those that are fitted to points and labels, -1 for none; the peers' neighbours are searched once."""
     seven, ten = (connected(x, count) for count in (7, 10))
     return {
         OURS: ev.DiffusionClassifier,
@@ -153,7 +154,7 @@ def is_peer(name: str) -> bool:
 
 
 def verdict(table: dict[str, Any]) -> dict[int, dict[str, Any]]:
-    """For each number of labels: the best peer, how far ahead we are, and whether that holds within a standard error."""
+    """For each number of labels: the best peer, how far ahead we are, and whether that is what was asked."""
     found = {}
     for count in COUNTS:
         best = max(filter(is_peer, table), key=lambda method: table[method]["mean"][count])

@@ -148,9 +148,10 @@ def test_a_row_without_weights_is_not_classified():
 
 @pytest.mark.parametrize("copies", [2, 30])
 def test_points_at_the_same_place_are_one(copies, moons):
-    x, y, few = moons
+    x, _, few = moons
+    more = np.concatenate([few, np.full((copies - 1) * 400, -1)])
     once = ev.DiffusionClassifier().fit(x, few)
-    again = ev.DiffusionClassifier().fit(np.tile(x, (copies, 1)), np.concatenate([few, np.full((copies - 1) * 400, -1)]))
+    again = ev.DiffusionClassifier().fit(np.tile(x, (copies, 1)), more)
     np.testing.assert_array_equal(again.transduction_, np.tile(once.transduction_, copies))
 
 

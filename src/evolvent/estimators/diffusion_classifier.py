@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, cast, get_args
 
 import numpy as np
 import torch
@@ -43,7 +43,7 @@ class DiffusionClassifier(ClassifierMixin, BaseEstimator):
             of ``scipy.sparse``, (N, N). It is taken as undirected, with the larger of two weights. New points then
             are rows of weights to the N training points.
         diffusion_time: :math:`t`, in steps of a random walk; by default twice as many as there are points for each
-            label, at most 100.
+            label, at most 100, for labels 16 times as many in graphs that are too wide for that.
         rounds: how often points take their class and spread it; 0 is diffusion of the labels alone.
         own_labels: the points' own classes count as this many labels of each class.
         class_prior: expected share of each class, in the order of ``classes_``; by default all the same, whatever the
@@ -94,7 +94,7 @@ class DiffusionClassifier(ClassifierMixin, BaseEstimator):
             X: points (N, d), or weights (N, N).
             y: labels (N,), -1 where there is none.
         """
-        self._check_parameters()
+        search = self._check_parameters()
         X = self._checked(X, y, reset=True)
         self.classes_, numbers = _classes_and_numbers(y)
         prior = self._prior()
@@ -102,7 +102,7 @@ class DiffusionClassifier(ClassifierMixin, BaseEstimator):
             if self.metric == "precomputed":
                 weights, owner = _graph_of(X), np.arange(len(numbers))
             else:
-                self._graph = PointGraph(X, self.n_neighbors, self.search, progress.stage("neighbours"))
+                self._graph = PointGraph(X, self.n_neighbors, search, progress.stage("neighbours"))
                 weights, owner = self._graph.weights, self._graph.owner
             labels = _labels_of_nodes(numbers, owner, len(weights), len(self.classes_))
             shares = label_flow(
@@ -139,13 +139,15 @@ class DiffusionClassifier(ClassifierMixin, BaseEstimator):
         weight = None if sample_weight is None else np.asarray(sample_weight)[known]
         return super().score(X[known] if hasattr(X, "shape") else np.asarray(X)[known], _column(y)[known], weight)
 
-    def _check_parameters(self) -> None:
+    def _check_parameters(self) -> Search:
+        """Refuse what cannot be used; the way of the search."""
         check_choice("metric", self.metric, _METRICS)
         check_whole(1, n_neighbors=_plain(self.n_neighbors))
         check_whole(0, rounds=_plain(self.rounds))
         if self.diffusion_time is not None:
             check_positive(diffusion_time=self.diffusion_time)
         check_not_negative(own_labels=self.own_labels)
+        return cast(Search, check_choice("search", self.search, get_args(Search)))
 
     def _checked(self, X: Any, y: Any, reset: bool) -> Any:
         sparse = "csr" if self.metric == "precomputed" else False
@@ -233,6 +235,6 @@ def _graph_of(X: Any) -> SparseMatrix:
 def _check_weights(X: Any) -> None:
     if X.min() < 0:
         raise ConfigError(
-            "Negative values in data passed to DiffusionClassifier(metric='precomputed'): the weights of a graph must be "
-            "numbers of at least 0. Take the exponential of negative distances, for example."
+            "Negative values in data passed to DiffusionClassifier(metric='precomputed'): the weights of a graph must "
+            "be numbers of at least 0. Take the exponential of negative distances, for example."
         )

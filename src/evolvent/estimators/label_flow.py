@@ -1,4 +1,4 @@
-r"""From the labels of few nodes to the classes of all: heat that spreads on a graph, and classes that compete for nodes.
+r"""From labels of few nodes to classes of all: heat that spreads on a graph, and classes that compete for nodes.
 
 .. math:: u_c' = -D^{-1} L\, u_c, \qquad u_c(0) = D^{-1} y_c
 
@@ -16,13 +16,16 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from evolvent.graphs import SparseMatrix, conjugate_gradients
+from evolvent.graphs import SparseMatrix, conjugate_gradients, connected_components
 
 Tell: TypeAlias = Callable[[float], None]
 Stage: TypeAlias = Callable[[str], Tell]
 
 _FAINT = 1e-2  # share of the mean heat below which a node's heat may be rounding
-_LONGEST = 100.0  # steps of a random walk
+_LONG = 100.0  # steps of a random walk that are enough, as a rule
+_FARTHER = 16  # times as many steps where they are not,
+_MANY = 0.01  # because they miss more than this share of the nodes
+_FEW = 0.001  # share of nodes that change class, below which rounds end
 _LABELS_TOLERANCE = 1e-6  # of residuals: few sources, far nodes
 _NODES_TOLERANCE = 1e-4  # sources everywhere
 
@@ -39,22 +42,22 @@ def label_flow(
 ) -> Tensor:
     r"""The share of each class at each node of a graph.
 
-    Heat spreads from the labels by one implicit step, :math:`(D + t L)\, u = Y`, and each class's heat is divided by its
-    sum, :math:`\hat u`, so that no class wins by its place in the graph. Then, in every round, node :math:`i` takes its
-    class :math:`c_i = \arg\max_c \hat u_{ic}`, labelled nodes theirs, and these classes spread as well,
+    Heat spreads from the labels by one implicit step, :math:`(D + t L)\, u = Y`, and each class's heat is divided by
+    its sum, :math:`\hat u`, so that no class wins by its place in the graph. Then, in every round, node :math:`i` takes
+    its class :math:`c_i = \arg\max_c \hat u_{ic}`, labelled nodes theirs, and these classes spread as well,
 
     .. math:: (D + t L)\, v = Z, \quad Z_{ic} = [c_i = c], \qquad \hat u \leftarrow \frac{n \hat u_0 + m \hat v}{n + m},
 
     with :math:`\hat u_0` from the labels alone and :math:`n` labels per class on average: what the nodes have found
     counts as :math:`m` labels of each class, which is much beside one label and little beside fifty. Rounds end early
-    if no class changes. Nodes that the heat of labels does not reach within :math:`t` are reached in rounds before
-    these, as nodes pass their classes on; all nodes of a component without label keep zeros.
+    if hardly any class changes. Nodes that the heat of labels does not reach within :math:`t` are reached in rounds
+    before these, as nodes pass their classes on; all nodes of a component without label keep zeros.
 
     Args:
         weights: symmetric and not negative; loops have no effect.
         labels: heat of each class given to each node, 1 at labels.
         time: :math:`t`, in steps of a random walk; by default twice as many as there are nodes for each label, at most
-            100.
+            100; labels spread 16 times as long if their heat would miss more than one connected node in a hundred.
         rounds: how often nodes take their class and spread it.
         own_labels: :math:`m`.
         prior: expected share of each class, (C,); by default all the same.
@@ -68,8 +71,7 @@ def label_flow(
     >>> label_flow(path, labels).argmax(1).tolist()[:2], label_flow(path, labels).argmax(1).tolist()[3:]
     ([0, 0], [1, 1])
     """
-    time = min(_LONGEST, 2 * len(labels) / labels.sum().item()) if time is None else time
-    flow = _Competition(_Heat(weights, time), labels, own_labels, prior, stage)
+    flow = _Competition(_Heat(weights), labels, time, own_labels, prior, stage)
     found, known = flow.from_labels, flow.near_labels
     while bool((beyond := flow.heat.next_to(known)).any()):
         found, known = flow.reach(found, known, beyond)
@@ -77,7 +79,7 @@ def label_flow(
     for number in range(rounds):
         found = flow.compete(classes, f"classes compete, round {number + 1} of {rounds}")[0] * known[:, None]
         before, classes = classes, flow.classes(found, known)
-        if torch.equal(classes, before):
+        if int((classes != before).sum()) < _FEW * len(classes):
             break
     return _rows_of_sum_one(found * flow.prior)
 
@@ -85,29 +87,47 @@ def label_flow(
 class _Competition:
     """Heat of labels, and nodes that take classes and spread them."""
 
-    def __init__(self, heat: _Heat, labels: Tensor, own_labels: float, prior: Tensor | None, stage: Stage) -> None:
+    def __init__(
+        self, heat: _Heat, labels: Tensor, time: float | None, own_labels: float, prior: Tensor | None, stage: Stage
+    ) -> None:
         self.heat, self.labels, self.stage = heat, labels, stage
+        self.time = self.far_time = min(_LONG, 2 * len(labels) / labels.sum().item()) if time is None else time
         self.prior = labels.new_ones(labels.shape[1]) if prior is None else prior.to(labels)
         self.share = own_labels / (own_labels + labels.sum().item() / labels.shape[1])
-        spread = heat(labels, _LABELS_TOLERANCE, stage("labels spread"))
-        self.near_labels = _reached(spread) | labels.any(dim=1)
-        self.from_labels = _per_class(spread * self.near_labels[:, None])
+        self.from_labels, self.near_labels = self._labels_spread()
+        if time is None and self._many_are_far():
+            self.far_time *= _FARTHER
+            self.from_labels, self.near_labels = self._labels_spread()
+
+    def _labels_spread(self) -> tuple[Tensor, Tensor]:
+        spread = self.heat(self.labels, self.far_time, _LABELS_TOLERANCE, self.stage("labels spread"))
+        near = _reached(spread) | self.labels.any(dim=1)
+        return _per_class(spread * near[:, None]), near
+
+    def _many_are_far(self) -> bool:
+        """Whether the labels' heat misses a large part of the nodes that are connected with them."""
+        if not bool(self.heat.next_to(self.near_labels).any()):
+            return False
+        component = connected_components(self.heat.weights)
+        labelled = torch.isin(component, component[self.labels.any(dim=1)])
+        return bool((labelled & ~self.near_labels).sum() > _MANY * labelled.sum())
 
     def classes(self, found: Tensor, known: Tensor) -> Tensor:
         """The class of each node, int64 (N,), -1 where none is known; labels stay."""
         best = torch.where(self.labels.any(dim=1), self.labels.argmax(dim=1), (found * self.prior).argmax(dim=1))
         return torch.where(known, best, -1)
 
-    def compete(self, classes: Tensor, name: str) -> tuple[Tensor, Tensor]:
+    def compete(self, classes: Tensor, name: str, time: float | None = None) -> tuple[Tensor, Tensor]:
         """What is found when nodes spread their classes, and which nodes their heat reaches."""
         sources = _per_class(_one_hot(classes, self.labels))
-        spread = self.heat(sources, _NODES_TOLERANCE, self.stage(name))
+        spread = self.heat(sources, time or self.time, _NODES_TOLERANCE, self.stage(name))
         return torch.lerp(self.from_labels, _per_class(spread), self.share), _reached(spread)
 
     def reach(self, found: Tensor, known: Tensor, beyond: Tensor) -> tuple[Tensor, Tensor]:
         """Go on to nodes that heat has not reached; ``beyond`` are the next ones."""
         classes = self.classes(found, known)
-        found, reached = self.compete(classes, f"labels reach {int(known.sum()):,} of {len(known):,} nodes")
+        name = f"labels reach {int(known.sum()):,} of {len(known):,} nodes"
+        found, reached = self.compete(classes, name, self.far_time)
         reached = reached | known
         if torch.equal(reached, known):  # hardly any heat passes: the next nodes take the classes beside them
             beside = self.heat.weights.product(_one_hot(classes, self.labels))
@@ -118,19 +138,19 @@ class _Competition:
 class _Heat:
     r"""One implicit step of the heat flow of a graph, :math:`(D + t L)^{-1}` by conjugate gradients."""
 
-    def __init__(self, weights: SparseMatrix, time: float) -> None:
+    def __init__(self, weights: SparseMatrix) -> None:
         loops = weights.rows == weights.columns
         self.weights = weights.with_values(weights.values.masked_fill(loops, 0))
-        degrees = self.weights.row_sums()
-        self.diagonal = torch.where(degrees > 0, (1 + time) * degrees, 1)  # a node alone keeps its heat
-        self.time = time
+        self.degrees = self.weights.row_sums()
 
-    def __call__(self, sources: Tensor, tolerance: float, tell: Tell) -> Tensor:
-        found = conjugate_gradients(self._product, sources, self.diagonal, tolerance=tolerance, tell=tell)
+    def __call__(self, sources: Tensor, time: float, tolerance: float, tell: Tell) -> Tensor:
+        diagonal = torch.where(self.degrees > 0, (1 + time) * self.degrees, 1)  # a node alone keeps its heat
+
+        def product(u: Tensor) -> Tensor:
+            return self.weights.product(u).mul_(-time).addcmul_(diagonal[:, None], u)
+
+        found = conjugate_gradients(product, sources, diagonal, tolerance=tolerance, tell=tell)
         return found.clamp_(min=0)  # as the solution is, but for rounding
-
-    def _product(self, u: Tensor) -> Tensor:
-        return torch.addcmul(self.weights.product(u).mul_(-self.time), self.diagonal[:, None], u)
 
     def next_to(self, nodes: Tensor) -> Tensor:
         """Which nodes are not among these, but next to one of them."""

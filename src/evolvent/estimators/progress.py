@@ -27,6 +27,7 @@ class ProgressLine:
         self.shown = sys.stderr.isatty() if shown is None else shown
         self._bar: Any = None
         self._console: Any = None
+        self._begin = self._last = 0.0
 
     def __enter__(self) -> Self:
         self._begin = self._last = time.monotonic()
@@ -44,22 +45,23 @@ class ProgressLine:
         now = time.monotonic()
         if not self.shown or now - self._begin < _SILENT_SECONDS:
             return
-        if self._console is None:
-            self._start()
+        console = self._console = self._console or self._start()
         text = f"{self.title}: {name}"
         if self._bar is not None:
             self._bar.update(0, description=text, completed=share)
         elif now - self._last >= _SECONDS_BETWEEN_LINES or self._last == self._begin:
             self._last = now
-            self._console.print(f"{text}, {share:.0%}", soft_wrap=True)
+            console.print(f"{text}, {share:.0%}", soft_wrap=True)
 
-    def _start(self) -> None:
+    def _start(self) -> Any:
+        """The console, with a bar if it is a terminal."""
         from rich.console import Console
         from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-        self._console = Console(stderr=True, highlight=False)
-        if self._console.is_terminal:
+        console = Console(stderr=True, highlight=False)
+        if console.is_terminal:
             columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(bar_width=24), TimeElapsedColumn())
-            self._bar = Progress(*columns, console=self._console, transient=True)
+            self._bar = Progress(*columns, console=console, transient=True)
             self._bar.add_task(self.title, total=1.0)
             self._bar.start()
+        return console
