@@ -1,8 +1,8 @@
 """Time and memory of DiffusionClassifier up to a million points, and what scikit-learn's LabelSpreading needs.
 
-Ten classes in three dimensions, five labels each: pairs of moons, which no plane separates. Each size and method runs in
-a process of its own, with one thread; memory is the peak resident set above that after imports. LabelSpreading with its
-default kernel holds all pairs of points: it is measured at sizes that fit, and what it would need at the others is
+Ten classes in three dimensions, five labels each: pairs of moons, which no plane separates. Each size and method runs
+in a process of its own, with one thread; memory is the peak resident set above that after imports. LabelSpreading with
+its default kernel holds all pairs of points: it is measured at sizes that fit, and what it would need at the others is
 computed, for one matrix of N x N numbers. With ``kernel="knn"`` it holds a sparse graph and is measured at every size.
 Results are stored as ``results/million_points.json``. ``--smoke`` runs small sizes and stores nothing.
 """

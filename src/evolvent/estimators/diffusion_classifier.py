@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, v
 
 from evolvent._core.checks import check_choice, check_not_negative, check_positive, check_whole
 from evolvent._core.errors import ConfigError, ShapeError
-from evolvent.estimators.label_flow import label_flow
+from evolvent.estimators.competition import label_flow
 from evolvent.estimators.point_graph import PointGraph
 from evolvent.estimators.progress import ProgressLine
 from evolvent.graphs import Search, SparseMatrix, undirected

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from evolvent.estimators.label_flow import Tell
+from evolvent.estimators.competition import Tell
 from evolvent.graphs import Search, SparseMatrix, nearest_neighbours
 
 _SHARPNESS = 4.0

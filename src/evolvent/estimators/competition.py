@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from evolvent.graphs import SparseMatrix, conjugate_gradients, connected_components
+from evolvent.graphs import SparseMatrix, conjugate_gradients, connected_components, subgraph
 
 Tell: TypeAlias = Callable[[float], None]
 Stage: TypeAlias = Callable[[str], Tell]
@@ -26,6 +26,7 @@ _LONG = 100.0  # steps of a random walk that are enough, as a rule
 _FARTHER = 16  # times as many steps where they are not,
 _MANY = 0.01  # because they miss more than this share of the nodes
 _FEW = 0.001  # share of nodes that change class, below which rounds end
+_IN_CACHE = 50_000  # nodes up to which their order in memory does not matter
 _LABELS_TOLERANCE = 1e-6  # of residuals: few sources, far nodes
 _NODES_TOLERANCE = 1e-4  # sources everywhere
 
@@ -71,7 +72,8 @@ def label_flow(
     >>> label_flow(path, labels).argmax(1).tolist()[:2], label_flow(path, labels).argmax(1).tolist()[3:]
     ([0, 0], [1, 1])
     """
-    flow = _Competition(_Heat(weights), labels, time, own_labels, prior, stage)
+    weights, order = _neighbours_together(weights)
+    flow = _Competition(_Heat(weights), labels[order], time, own_labels, prior, stage)
     found, known = flow.from_labels, flow.near_labels
     while bool((beyond := flow.heat.next_to(known)).any()):
         found, known = flow.reach(found, known, beyond)
@@ -81,7 +83,8 @@ def label_flow(
         before, classes = classes, flow.classes(found, known)
         if int((classes != before).sum()) < _FEW * len(classes):
             break
-    return _rows_of_sum_one(found * flow.prior)
+    found = _rows_of_sum_one(found * flow.prior)
+    return torch.empty_like(found).index_copy_(0, order, found)
 
 
 class _Competition:
@@ -155,6 +158,17 @@ class _Heat:
     def next_to(self, nodes: Tensor) -> Tensor:
         """Which nodes are not among these, but next to one of them."""
         return (self.weights.product(nodes.to(self.weights.dtype)[:, None])[:, 0] > 0) & ~nodes
+
+
+def _neighbours_together(weights: SparseMatrix) -> tuple[SparseMatrix, Tensor]:
+    """A large graph with its nodes in an order in which neighbours are near in memory, and that order."""
+    if len(weights) <= _IN_CACHE:
+        return weights, torch.arange(len(weights), device=weights.device)
+    from scipy.sparse.csgraph import reverse_cuthill_mckee
+
+    found = reverse_cuthill_mckee(weights.to_scipy(), symmetric_mode=True)
+    order = torch.from_numpy(found.astype("int64")).to(weights.device)
+    return subgraph(weights, order), order
 
 
 def _reached(heat: Tensor) -> Tensor:

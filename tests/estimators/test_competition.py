@@ -68,6 +68,13 @@ def test_heat_passes_edges_of_hardly_any_weight():
     assert found[30:].tolist() == [1] * 10
 
 
+def test_order_of_nodes_in_memory_does_not_matter(monkeypatch):
+    graph, labels = random_graph(6, 40), at((3, 30), 40)
+    plain = label_flow(graph, labels)
+    monkeypatch.setattr("evolvent.estimators.competition._IN_CACHE", 10)
+    torch.testing.assert_close(label_flow(graph, labels), plain, rtol=1e-3, atol=1e-4)
+
+
 def test_loops_have_no_effect():
     graph, labels = random_graph(3, 15), at((0, 1), 15)
     with_loops = graph.plus_diagonal(torch.rand(15, dtype=torch.float64))
