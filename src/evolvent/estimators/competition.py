@@ -97,13 +97,13 @@ class _Competition:
         self.time = self.far_time = min(_LONG, 2 * len(labels) / labels.sum().item()) if time is None else time
         self.prior = labels.new_ones(labels.shape[1]) if prior is None else prior.to(labels)
         self.share = own_labels / (own_labels + labels.sum().item() / labels.shape[1])
-        self.from_labels, self.near_labels = self._labels_spread()
+        self.from_labels, self.near_labels = self._labels_spread("labels spread")
         if time is None and self._many_are_far():
             self.far_time *= _FARTHER
-            self.from_labels, self.near_labels = self._labels_spread()
+            self.from_labels, self.near_labels = self._labels_spread("labels spread farther")
 
-    def _labels_spread(self) -> tuple[Tensor, Tensor]:
-        spread = self.heat(self.labels, self.far_time, _LABELS_TOLERANCE, self.stage("labels spread"))
+    def _labels_spread(self, name: str) -> tuple[Tensor, Tensor]:
+        spread = self.heat(self.labels, self.far_time, _LABELS_TOLERANCE, self.stage(name))
         near = _reached(spread) | self.labels.any(dim=1)
         return _per_class(spread * near[:, None]), near
 
