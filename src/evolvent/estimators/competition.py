@@ -10,6 +10,7 @@ holds most, and becomes a source of it.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import TypeAlias
 
 import torch
@@ -24,7 +25,7 @@ Stage: TypeAlias = Callable[[str], Tell]
 _FAINT = 1e-2  # share of the mean heat below which a node's heat may be rounding
 _LONG = 100.0  # steps of a random walk that are enough, as a rule
 _FARTHER = 16  # times as many steps where they are not,
-_MANY = 0.01  # because they miss more than this share of the nodes
+_MANY = 0.05  # because they miss more than this share of the nodes
 _FEW = 0.001  # share of nodes that change class, below which rounds end
 _IN_CACHE = 50_000  # nodes up to which their order in memory does not matter
 _LABELS_TOLERANCE = 1e-6  # of residuals: few sources, far nodes
@@ -58,7 +59,7 @@ def label_flow(
         weights: symmetric and not negative; loops have no effect.
         labels: heat of each class given to each node, 1 at labels.
         time: :math:`t`, in steps of a random walk; by default twice as many as there are nodes for each label, at most
-            100; labels spread 16 times as long if their heat would miss more than one connected node in a hundred.
+            100; labels spread 16 times as long if their heat would miss more than one connected node in twenty.
         rounds: how often nodes take their class and spread it.
         own_labels: :math:`m`.
         prior: expected share of each class, (C,); by default all the same.
@@ -98,7 +99,8 @@ class _Competition:
         self.prior = labels.new_ones(labels.shape[1]) if prior is None else prior.to(labels)
         self.share = own_labels / (own_labels + labels.sum().item() / labels.shape[1])
         self.from_labels, self.near_labels = self._labels_spread("labels spread")
-        if time is None and self._many_are_far():
+        beyond = heat.next_to(self.near_labels)
+        if time is None and bool(beyond.any()) and self.misses_many(self.near_labels):
             self.far_time *= _FARTHER
             self.from_labels, self.near_labels = self._labels_spread("labels spread farther")
 
@@ -107,13 +109,15 @@ class _Competition:
         near = _reached(spread) | self.labels.any(dim=1)
         return _per_class(spread * near[:, None]), near
 
-    def _many_are_far(self) -> bool:
-        """Whether the labels' heat misses a large part of the nodes that are connected with them."""
-        if not bool(self.heat.next_to(self.near_labels).any()):
-            return False
-        component = connected_components(self.heat.weights)
-        labelled = torch.isin(component, component[self.labels.any(dim=1)])
-        return bool((labelled & ~self.near_labels).sum() > _MANY * labelled.sum())
+    @cached_property
+    def connected(self) -> Tensor:
+        """Which nodes are connected with a label."""
+        component = connected_components(self.heat.weights).to(self.labels.device)
+        return torch.isin(component, component[self.labels.any(dim=1)])
+
+    def misses_many(self, known: Tensor) -> bool:
+        """Whether a large part of the nodes that are connected with labels is not known."""
+        return bool((self.connected & ~known).sum() > _MANY * self.connected.sum())
 
     def classes(self, found: Tensor, known: Tensor) -> Tensor:
         """The class of each node, int64 (N,), -1 where none is known; labels stay."""
@@ -128,11 +132,12 @@ class _Competition:
 
     def reach(self, found: Tensor, known: Tensor, beyond: Tensor) -> tuple[Tensor, Tensor]:
         """Go on to nodes that heat has not reached; ``beyond`` are the next ones."""
-        classes = self.classes(found, known)
-        name = f"labels reach {int(known.sum()):,} of {len(known):,} nodes"
-        found, reached = self.compete(classes, name, self.far_time)
-        reached = reached | known
-        if torch.equal(reached, known):  # hardly any heat passes: the next nodes take the classes beside them
+        classes, reached = self.classes(found, known), known
+        if self.misses_many(known):
+            name = f"labels reach {int(known.sum()):,} of {len(known):,} nodes"
+            found, heated = self.compete(classes, name, self.far_time)
+            reached = known | heated
+        if torch.equal(reached, known):  # few are left, or hardly any heat passes: they take the classes beside them
             beside = self.heat.weights.product(_one_hot(classes, self.labels))
             found, reached = torch.where(beyond[:, None], beside, found), known | beyond
         return found * reached[:, None], reached
