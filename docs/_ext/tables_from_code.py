@@ -131,12 +131,12 @@ class DatasetTable(Table):
         from evolvent.data import describe, list_datasets
 
         rows = [self._row(describe(name)) for name in list_datasets()]
-        head = ["name", "what it is", "image", "train / test", "files that are recognised", "from"]
+        head = ["name", "what it is", "size", "train / test", "files that are recognised", "from"]
         return markdown_table(head, rows)
 
     @staticmethod
     def _row(entry: Any) -> list[str]:
-        size = "×".join(map(str, entry.shape))
+        size = entry.size.replace("x", "×") if entry.kind == "images" else entry.size
         layouts = "<br>".join(layout.title for layout in entry.layouts)
         ways = [shipped.title for shipped in entry.shipped] + (["download"] if entry.downloadable else [])
         counts = f"{entry.train_count:,} / {entry.test_count:,}"

@@ -7,8 +7,10 @@ from hypothesis import strategies as st
 
 from evolvent import create_model, list_models, set_gradient
 from evolvent.evolution import evolutions
+from evolvent.graphs import SparseMatrix
 from evolvent.integrators import ReversibleIntegrator
 from evolvent.networks import ImageNetwork, model_entry
+from evolvent.networks.building import GraphOptions
 from evolvent.testing import check_compiles, check_network
 
 # For families that do not take images of the default size; all others get two 3x32x32 images.
@@ -17,21 +19,33 @@ INPUTS = {"odenet": (2, 1, 28, 28), "rknet": (2, 1, 28, 28), "point_resnet": (4,
 SMALL = {"channels": (4, 8), "blocks": 2}
 IMAGE_FAMILIES = ("hamiltonian", "resnet", "preresnet")
 FAMILIES = sorted({model_entry(name).family for name in list_models()})
+GRAPH_FAMILIES = [name for name in FAMILIES if issubclass(model_entry(name).options, GraphOptions)]
+OTHER_FAMILIES = [name for name in FAMILIES if name not in GRAPH_FAMILIES]
+RING = torch.eye(9).roll(1, 0) + torch.eye(9).roll(-1, 0)
 OPERATOR_MEMBERS = ("lean_hamiltonian", "lean5_hyperbolic", "multigrid_parabolic")  # one of each operator kind
 
 
 def example(name: str) -> torch.Tensor:
+    if model_entry(name).family in GRAPH_FAMILIES:
+        return torch.randn(9, small_options(name)["in_features"])
     return torch.randn(INPUTS.get(model_entry(name).family, (2, 3, 32, 32)))
 
 
+def extra(name: str) -> tuple:
+    """What networks for nodes take besides."""
+    return (SparseMatrix.from_dense(RING),) if model_entry(name).family in GRAPH_FAMILIES else ()
+
+
 def small_options(name: str) -> dict:
+    if model_entry(name).family in GRAPH_FAMILIES:
+        return {"in_features": 6, "num_classes": 3}
     known = model_entry(name).known_options()
     return {option: value for option, value in SMALL.items() if option in known}
 
 
 @pytest.mark.parametrize("name", [*FAMILIES, *OPERATOR_MEMBERS])
 def test_network_keeps_the_contract(name):
-    check_network(name, example(name), **small_options(name))
+    check_network(name, example(name), extra=extra(name), **small_options(name))
 
 
 def test_members_of_every_operator_kind_are_checked():
@@ -40,7 +54,7 @@ def test_members_of_every_operator_kind_are_checked():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", list_models())
+@pytest.mark.parametrize("name", [name for name in list_models() if not extra(name)])
 def test_network_keeps_the_contract_at_its_own_size(name):
     check_network(name, example(name))
 
@@ -50,7 +64,7 @@ def test_options_keep_the_contract(options):
     check_network("hamiltonian", torch.randn(2, 3, 32, 32), **SMALL, **options)
 
 
-@pytest.mark.parametrize("family", [family for family in FAMILIES if family != "odenet"])
+@pytest.mark.parametrize("family", [family for family in OTHER_FAMILIES if family != "odenet"])
 def test_the_order_in_memory_changes_nothing(family):
     model = create_model(family, **small_options(family)).double()
     reversible = all(isinstance(evolution.integrator, ReversibleIntegrator) for _, evolution in evolutions(model))
@@ -73,7 +87,7 @@ def value_and_gradients(model: torch.nn.Module, x: torch.Tensor) -> list[torch.T
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.filterwarnings("ignore")  # compilers warn of their own inner life
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", OTHER_FAMILIES)
 def test_family_compiles(family):
     model = create_model(family, **small_options(family))
     adaptive = any(evolution.integrator.adaptive for _, evolution in evolutions(model))

@@ -7,8 +7,15 @@ from evolvent.analysis import count_parameters
 
 REGISTERED = {
     "antisymmetric": 981_866,
+    "appnp": 92_231,
     "diff_resnet": 18,
+    "diff_resnet_fewshot": 527_877,
+    "diff_resnet_graph": 2_064_960,
     "fractional_hamiltonian74": 558_762,
+    "gat": 92_373,
+    "gcn": 92_231,
+    "graphsage": 184_391,
+    "graphsage_maxpool": 192_711,
     "hamiltonian": 504_938,
     "hamiltonian1202": 7_976_810,
     "hamiltonian74": 504_938,
@@ -37,6 +44,8 @@ REGISTERED = {
     "preresnet20": 569_370,
     "resnet": 658_586,
     "resnet44": 658_586,
+    "resnet_fewshot": 527_877,
+    "resnet_graph": 2_064_960,
     "riesz_hamiltonian74": 558_762,
     "rknet": 208_266,
 }

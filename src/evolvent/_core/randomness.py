@@ -33,6 +33,7 @@ class Stream(IntEnum):
     WEIGHTS = 8
     STEP = 9
     POINTS = 10
+    NODES = 12
     EPISODE_CLASSES = 20
     EPISODE_POINTS = 21
     EPISODE_SIZES = 22

@@ -27,9 +27,8 @@ def list_sets(data: Folder = None) -> None:
             place = locate(name, data).origin
         except DataError:
             place = f"not here: evolvent data fetch {name}" if entry.downloadable else f"not here: {entry.advice}"
-        size = "x".join(map(str, entry.shape))
-        rows.append([name, entry.title, size, f"{count(entry.train_count)} / {count(entry.test_count)}", place])
-    show_table(["name", "what it is", "image", "train / test", "where"], rows)
+        rows.append([name, entry.title, entry.size, f"{count(entry.train_count)} / {count(entry.test_count)}", place])
+    show_table(["name", "what it is", "size", "train / test", "where"], rows)
 
 
 @app.command("check")
@@ -49,7 +48,8 @@ def check_set(name: Annotated[str, typer.Argument(help="Name of a data set.")], 
         if part is not None:
             mean, std = (", ".join(f"{v:.4f}" for v in values) for values in (part.mean, part.std))
             rows = [[label, count(number)] for label, number in part.per_class[:20]]
-            head = f"{title}: {count(part.count)} images, mean {mean}, deviation {std}"
+            head = f"{title}: {count(part.count)} {'nodes' if part.counted == 'nodes' else 'images'}"
+            head += f", mean {mean}, deviation {std}" if part.mean else ""
             show_table(["class", part.counted], rows, title=head)
     if not found.ok:
         raise DataError(found.fault)

@@ -13,7 +13,8 @@ from evolvent.data.datasets import CatalogueEntry, Download, Shipped, describe, 
 from evolvent.data.episodes import EpisodeBatch, Episodes
 from evolvent.data.feature_file import FeatureSet, read_features, write_features
 from evolvent.data.fetching import DownloadProgress, fetch
-from evolvent.data.formats.arrays import Arrays
+from evolvent.data.formats.arrays import Arrays, GraphArrays
+from evolvent.data.graph_set import GraphData, NodeSplit, load_graph
 from evolvent.data.image_set import ImageBatch, ImageData, ImageSet, ImageSource
 from evolvent.data.known import KNOWN_SETS
 from evolvent.data.layout import Layout
@@ -35,6 +36,8 @@ __all__ = [
     "Episodes",
     "FeatureSet",
     "FileReport",
+    "GraphArrays",
+    "GraphData",
     "ImageBatch",
     "ImageData",
     "ImageSet",
@@ -42,6 +45,7 @@ __all__ = [
     "Layout",
     "Location",
     "Material",
+    "NodeSplit",
     "PartReport",
     "PointCloud",
     "Preprocess",
@@ -55,6 +59,7 @@ __all__ = [
     "fetch",
     "list_datasets",
     "load",
+    "load_graph",
     "locate",
     "majority_of_squares",
     "mean_of_squares",

@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import Literal
 
 import torch
+from torch import Tensor
 
 from evolvent._core import files
 from evolvent._core.errors import DataError
 from evolvent.data.datasets import CatalogueEntry
 from evolvent.data.formats.arrays import open_maybe_gzip, parsing
+from evolvent.data.graph_set import GraphData, read_graph
 from evolvent.data.image_set import ImageSet
 from evolvent.data.locations import Location, locate
 from evolvent.data.reading import read
@@ -36,10 +38,14 @@ class FileReport:
 
 @dataclass(frozen=True)
 class PartReport:
-    """One part of a set: images or pixels per class, and mean and standard deviation per channel, in units of 255."""
+    """One part of a set: images, pixels or nodes per class.
+
+    Attributes:
+        mean, std: mean and standard deviation per channel, in units of 255; empty for nodes.
+    """
 
     count: int
-    counted: Literal["images", "pixels"]
+    counted: Literal["images", "pixels", "nodes"]
     per_class: tuple[tuple[str, int], ...]
     mean: tuple[float, ...]
     std: tuple[float, ...]
@@ -72,6 +78,8 @@ def check(name: str, folder: str | os.PathLike[str] | None = None) -> CheckRepor
     reports = tuple(_file_report(location.entry, path) for path in location.files)
     fault = next((f"{report.path}: {report.fault}" for report in reports if report.fault), "")
     try:
+        if location.entry.kind == "graph":
+            return _graph_report(read_graph(location), reports, fault)
         data = read(location)
     except DataError as error:
         return CheckReport(name, _place(location), reports, None, None, str(error))
@@ -79,6 +87,16 @@ def check(name: str, folder: str | os.PathLike[str] | None = None) -> CheckRepor
     return CheckReport(
         name, data.source, reports, train, test, fault, None if data.val is None else _part_report(data.val)
     )
+
+
+def _graph_report(data: GraphData, files: tuple[FileReport, ...], fault: str) -> CheckReport:
+    def part(nodes: Tensor) -> PartReport:
+        counts = torch.bincount(data.labels[nodes], minlength=len(data.classes)).tolist()
+        return PartReport(len(nodes), "nodes", tuple(zip(data.classes, counts, strict=True)), (), ())
+
+    split = data.public_split()
+    parts = part(split.train), part(split.test)
+    return CheckReport(data.name, data.source, files, *parts, fault, part(split.validation))
 
 
 def _place(location: Location) -> str:

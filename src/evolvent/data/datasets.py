@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from evolvent._core.registry import Registry
 from evolvent.data.layout import Layout
@@ -47,6 +48,7 @@ class CatalogueEntry:
     """A named data set.
 
     Attributes:
+        shape: channels, height and width of an image; of a graph its nodes, edges and features.
         classes: names of the classes; empty where the files name them.
         layouts: the ways in which its files may be arranged, preferred one first.
         home: web page of the set.
@@ -54,6 +56,7 @@ class CatalogueEntry:
         checksums: those published for single files (of the content, if a file is gzipped), by file name.
         test_labels: sha256 of the test labels as bytes, which distinguishes sets with equal file names.
         ignore: in sets with a label for every pixel, the label of pixels without a class.
+        kind: whether it has images, read by :func:`load`, or is a graph, read by :func:`load_graph`.
     """
 
     name: str
@@ -72,6 +75,14 @@ class CatalogueEntry:
     test_labels: str = ""
     ignore: int | None = None
     val_count: int = 0
+    kind: Literal["images", "graph"] = "images"
+
+    @property
+    def size(self) -> str:
+        """How large an image is, or the graph."""
+        if self.kind == "images":
+            return "x".join(map(str, self.shape))
+        return "{:,} nodes, {:,} edges".format(*self.shape)
 
     @property
     def downloadable(self) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from evolvent.data.formats.arrays import Arrays
+from evolvent.data.formats.arrays import Arrays, GraphArrays
 
 Names = tuple[str, ...]
 
@@ -29,7 +29,7 @@ class Layout:
 
     title: str
     parts: tuple[Names, ...]
-    read: Callable[[Sequence[Path]], Arrays]
+    read: Callable[[Sequence[Path]], Arrays | GraphArrays]
     folders: Names = (".",)
     accepts: Callable[[Path], bool] = Path.exists
     telling: Names | None = None

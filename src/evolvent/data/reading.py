@@ -33,8 +33,11 @@ def load(name: str, folder: str | os.PathLike[str] | None = None) -> ImageData:
 def read(location: Location) -> ImageData:
     """Read and check the files that were located."""
     entry = location.entry
+    if entry.kind != "images":
+        raise DataError(f"{entry.name} is a graph, not a set of images. Read it with evolvent.data.load_graph.")
     try:
         arrays = location.match.layout.read(location.files)
+        assert isinstance(arrays, Arrays)
         _refuse_other_set(entry, arrays, location)
         classes = _classes(entry, arrays, location)
         folder = location.match.folder

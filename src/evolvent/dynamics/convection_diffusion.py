@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
 import torch
@@ -11,6 +13,8 @@ from torch.nn import functional as F
 
 from evolvent._core.checks import check_choice, check_not_negative, check_share, check_whole
 from evolvent._core.errors import ConfigError
+from evolvent._core.masks import keep_mask
+from evolvent._core.randomness import derive_seed
 from evolvent.dynamics._contract import Dynamics, SplitDynamics
 from evolvent.graphs import SparseMatrix
 from evolvent.operators.graph_diffusion import FlowMethod, GraphDiffusion
@@ -147,10 +151,12 @@ def _twin(module: Module, diffusion: GraphDiffusion) -> Module:
 
 
 def diffuse_and_drop(u: Tensor, propagator: SparseMatrix, steps: int, dropout: float, drop_first: bool) -> Tensor:
-    r"""Steps :math:`u \leftarrow m \odot P u / (1 - p)` with fresh masks :math:`m` that drop a share :math:`p`.
+    r"""Steps :math:`u \leftarrow m \odot P u / (1 - p)` with random masks :math:`m` that drop a share :math:`p`.
 
-    The same in distribution as a product and :func:`torch.nn.functional.dropout` in turn. Masks are drawn four to a
-    random number and are all that is kept for the backward pass, since every step is linear.
+    For each feature the same in distribution as a product and :func:`torch.nn.functional.dropout` in turn: all masks
+    that meet a feature are independent. Features share their draws: the mask of a later step is that of the first one,
+    shifted by some features, so that one draw serves all steps. Some features at a time go through all steps, while
+    they are in the processor's cache. Nothing is kept for the backward pass, which draws the masks again.
 
     Args:
         u: features of the nodes.
@@ -161,36 +167,60 @@ def diffuse_and_drop(u: Tensor, propagator: SparseMatrix, steps: int, dropout: f
 
     Shape: (N, ...) to the same.
     """
-    return _DroppingFlow.apply(u, propagator, steps, dropout, drop_first)  # pyright: ignore[reportReturnType]
+    seed = int(torch.randint(2**62, ()))
+    return _DroppingFlow.apply(u, propagator, _Masks(seed, steps, dropout), drop_first)  # pyright: ignore[reportReturnType]
 
 
 class _DroppingFlow(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, u: Tensor, propagator: SparseMatrix, steps: int, dropout: float, drop_first: bool) -> Tensor:
-        scaled = propagator.with_values(propagator.values / (1 - dropout))
-        masks = [_dropped(u, dropout) for _ in range(steps)]
-        for mask in masks:
-            u = u.masked_fill(mask, 0) if drop_first else u
-            u = scaled.product(u)
-            u = u if drop_first else u.masked_fill_(mask, 0)
-        ctx.scaled, ctx.drop_first = scaled, drop_first
-        ctx.save_for_backward(*masks)
-        return u
+    def forward(ctx: Any, u: Tensor, propagator: SparseMatrix, masks: _Masks, drop_first: bool) -> Tensor:
+        ctx.propagator, ctx.masks, ctx.drop_first = propagator, masks, drop_first
+        return _masked_products(u, propagator, masks, drop_first, backward=False)
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None, None, None]:
-        g = gradients[0]
-        for mask in reversed(ctx.saved_tensors):
-            g = g if ctx.drop_first else g.masked_fill(mask, 0)
-            g = ctx.scaled.T.product(g)
-            g = g.masked_fill_(mask, 0) if ctx.drop_first else g
-        return g, None, None, None, None
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None, None]:
+        found = _masked_products(gradients[0], ctx.propagator.T, ctx.masks, not ctx.drop_first, backward=True)
+        return found, None, None, None
 
 
-def _dropped(u: Tensor, share: float) -> Tensor:
-    """A mask, True for the entries that are dropped."""
-    if u.device.type != "cpu":
-        return torch.rand_like(u, dtype=torch.float32) < share
-    words = torch.empty(-(-u.numel() // 4), dtype=torch.int64).random_(-(2**63), None)
-    threshold = round(share * 65536) - 32768
-    return (words.view(torch.int16)[: u.numel()] < threshold).view(u.shape)
+_PANEL = 256  # features that go through all steps together
+
+
+def _masked_products(u: Tensor, matrix: SparseMatrix, masks: _Masks, drop_first: bool, backward: bool) -> Tensor:
+    matrix, flat = matrix.to(u.device, u.dtype), u.reshape(len(u), -1)
+    found = torch.empty_like(flat)
+    for number, panel in enumerate(flat.split(_PANEL, dim=1)):
+        v, drawn = panel.clone(memory_format=torch.contiguous_format), masks.draw(panel, number)
+        for step in reversed(range(masks.steps)) if backward else range(masks.steps):
+            v = v.mul_(drawn(step)) if drop_first else v
+            v = matrix.product(v)
+            v = v if drop_first else v.mul_(drawn(step))
+        found[:, number * _PANEL : number * _PANEL + v.shape[1]] = v
+    return found.view(u.shape)
+
+
+@dataclass(frozen=True)
+class _Masks:
+    """Masks of all steps, a function of the seed: 0 for what is dropped, 1 / (1 - share) for what is kept."""
+
+    seed: int
+    steps: int
+    share: float
+
+    def draw(self, like: Tensor, number: int) -> Callable[[int], Tensor]:
+        """The masks of one panel, by step.
+
+        All are windows of one draw, whose starts differ by less than a row: so no two of them have an entry of one
+        column in common. If there are more steps than columns, there are several draws.
+        """
+        rows, width = like.shape
+        stride, draws = max(1, width // max(1, self.steps)), -(-self.steps // width)
+        generator = torch.Generator(like.device).manual_seed(derive_seed(self.seed, number))
+        form = {"dtype": like.dtype, "device": like.device, "generator": generator}
+        pool = [keep_mask((rows * width + width,), self.share, **form) for _ in range(draws)]
+
+        def mask(step: int) -> Tensor:
+            start = step % width * stride
+            return pool[step // width][start : start + rows * width].view(rows, width)
+
+        return mask

@@ -52,6 +52,7 @@ class Result:
     steps: int
     seconds: float
     rows_per_second: float | None  # in training
+    samples: dict[str, list[float]] = field(default_factory=dict)  # of figures that are means over trainings
 
     @property
     def score(self) -> Figure:

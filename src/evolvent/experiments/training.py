@@ -45,6 +45,7 @@ from evolvent.tasks.multilevel import carry_state
 from evolvent.tasks.nonfinite import check_finite
 
 _WRITE_SECONDS = 1.0  # least time between two checkpoints at the end of epochs
+_WRITE_SHARE = 0.05  # of the time, at most, for checkpoints that take longer than a moment
 _WRITTEN_PARTS = 50  # checkpoints on the way through the rows of a task without turns
 
 
@@ -79,12 +80,13 @@ class Training:
         self.step = 0
         self.sums: Sums = {}  # measures of this epoch's training batches so far
         self.rows: list[dict[str, float]] = []  # one per epoch
-        self.kept = KeptState(task.figures[0], material.held_out)
+        self.kept = KeptState(task.figures[0], material.held_out and not task.chooses_best)
         self.ended = False
         self.pace = Pace()
         self.spectra = SpectrumRecord(folder) if fabric.is_global_zero else None
         self._level = 0  # refinements of multilevel training so far
         self._tell_seconds, self._told, self._written = tell_seconds, -math.inf, -math.inf
+        self._write_pause = _WRITE_SECONDS
         self._resume(read_checkpoint(folder))
 
     def run(self) -> None:
@@ -185,7 +187,7 @@ class Training:
         self._tell(trained, epoch_ends=True)
         if self.spectra:
             self.spectra.record(self.task, len(self.rows))
-        if self.ended or time.perf_counter() - self._written > _WRITE_SECONDS:
+        if self.ended or time.perf_counter() - self._written > self._write_pause:
             self._write()
         else:
             self.kept.copy(self.task)
@@ -315,6 +317,7 @@ class Training:
 
     def _write(self) -> None:
         """Write metrics, the kept model if it changed, and a checkpoint, in this order."""
+        began = time.perf_counter()
         sums = self._added_up()
         if self.fabric.is_global_zero:
             if self.rows:
@@ -323,6 +326,7 @@ class Training:
             write_checkpoint(self.folder, self._state(sums))
         self.kept.written()
         self._written = time.perf_counter()
+        self._write_pause = max(_WRITE_SECONDS, (self._written - began) / _WRITE_SHARE)
 
     def _state(self, sums: Sums) -> dict[str, Any]:
         return {

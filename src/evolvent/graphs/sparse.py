@@ -105,12 +105,17 @@ class SparseMatrix:
     @cached_property
     def T(self) -> SparseMatrix:
         """The transpose."""
-        order = torch.argsort(self.columns, stable=True)
-        counts = torch.bincount(self.columns, minlength=self.width)
-        starts = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
-        flipped = SparseMatrix(starts, self.rows[order], self.values[order], len(self))
+        order, starts, columns = self._flip
+        flipped = SparseMatrix(starts, columns, self.values[order], len(self))
         vars(flipped)["T"] = self
         return flipped
+
+    @cached_property
+    def _flip(self) -> tuple[Tensor, Tensor, Tensor]:
+        """The transpose without its values: the order of the entries in it, its starts and its columns."""
+        order = torch.argsort(self.columns, stable=True)
+        counts = torch.bincount(self.columns, minlength=self.width)
+        return order, torch.cat([counts.new_zeros(1), counts.cumsum(0)]), self.rows[order]
 
     @cached_property
     def is_symmetric(self) -> bool:
@@ -147,7 +152,7 @@ class SparseMatrix:
             gathered = matrix.values[:, None] * flat[matrix.columns]
             found = flat.new_zeros(len(self), flat.shape[1]).index_add(0, matrix.rows, gathered)
         else:
-            found = torch.sparse.mm(matrix._csr, flat)
+            found = _into_empty(matrix._csr, flat)
         return found.reshape(len(self), *u.shape[1:]).to(u.dtype)
 
     def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None, **_: Any) -> SparseMatrix:
@@ -168,8 +173,10 @@ class SparseMatrix:
         return {}
 
     def with_values(self, values: Tensor) -> SparseMatrix:
-        """A matrix with other entries at the same places."""
-        return SparseMatrix(self.starts, self.columns, values, self.width)
+        """A matrix with other entries at the same places; what was found about the places is known to it."""
+        twin = SparseMatrix(self.starts, self.columns, values, self.width)
+        vars(twin).update({name: vars(self)[name] for name in ("rows", "_flip") if name in vars(self)})
+        return twin
 
     def dense(self) -> Tensor:
         """All entries, (rows, width)."""
@@ -213,6 +220,13 @@ class SparseMatrix:
     def __repr__(self) -> str:
         rows, columns = self.shape
         return f"SparseMatrix({rows:,} x {columns:,}, {len(self.columns):,} entries, {self.dtype})"
+
+
+def _into_empty(matrix: Tensor, u: Tensor) -> Tensor:
+    """``torch.sparse.mm`` without the zeros that it makes and copies first, which take as long as wide products."""
+    if u.device.type == "cpu" and not torch.backends.mkl.is_available():
+        return torch.sparse.mm(matrix, u)
+    return u.new_empty(len(matrix), u.shape[1]).addmm_(matrix, u, beta=0)
 
 
 class _Product(torch.autograd.Function):

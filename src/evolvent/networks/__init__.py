@@ -4,6 +4,8 @@ from evolvent.networks import (
     building,
     diff_resnet,
     diff_resnet_fewshot,
+    diff_resnet_graph,
+    graph_baselines,
     hamiltonian,
     hyperbolic,
     nonlocal_hamiltonian,
@@ -13,6 +15,7 @@ from evolvent.networks import (
     resnet,
 )
 from evolvent.networks._files import load, save
+from evolvent.networks._graph_skeleton import GraphNetwork
 from evolvent.networks._papers import PAPERS, Paper
 from evolvent.networks._registry import ModelEntry, ModelSpec, create_model, list_models, model_entry
 from evolvent.networks._skeleton import ImageNetwork
@@ -26,6 +29,7 @@ __all__ = [
     "PAPERS",
     "DiffusionNetwork",
     "FewShotNetwork",
+    "GraphNetwork",
     "ImageNetwork",
     "ModelEntry",
     "ModelSpec",
@@ -36,6 +40,8 @@ __all__ = [
     "create_model",
     "diff_resnet",
     "diff_resnet_fewshot",
+    "diff_resnet_graph",
+    "graph_baselines",
     "hamiltonian",
     "hyperbolic",
     "list_models",

@@ -3,6 +3,7 @@
 A family is a class of options and a builder that takes an object of it; see "Add a network" in CONTRIBUTING.md.
 """
 
+from evolvent.networks._graph_skeleton import GraphNetwork, GraphOptions, StackedLinear, kept_for, part_of
 from evolvent.networks._options import (
     Bias,
     Blocks,
@@ -45,6 +46,8 @@ __all__ = [
     "Count",
     "Damping",
     "Dropout",
+    "GraphNetwork",
+    "GraphOptions",
     "HeadPool",
     "ImageNetwork",
     "ImageOptions",
@@ -60,12 +63,15 @@ __all__ = [
     "PooledLinear",
     "Readout",
     "ReadoutOption",
+    "StackedLinear",
     "StepSize",
     "Unit",
     "UnitOptions",
     "Width",
     "ZeroChannels",
     "height_and_width",
+    "kept_for",
+    "part_of",
     "per_unit",
     "plain_conv",
     "register_family",

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from evolvent.experiments.recipe import PublishedFigure
-from evolvent.experiments.record import Cost
+from evolvent.experiments.record import Cost, Result
 from evolvent.report.numbers import count, write
 from evolvent.report.runs import Run, Series, list_series
 from evolvent.tasks.findings import Figure
@@ -21,7 +21,7 @@ _FEW = 4  # variants that the answer names one by one
 
 @dataclass(frozen=True)
 class Statistic:
-    """A figure over seeds."""
+    """A figure over seeds, and over the trainings of each seed where there are several."""
 
     values: tuple[float, ...]
     median: float
@@ -94,7 +94,7 @@ def summary_rows(run: Run) -> list[SummaryRow]:
 def series_row(series: Series) -> SummaryRow:
     """The figures of one variant over its finished seeds."""
     results = series.results
-    measured = {kind.name: statistic([r.figures.get(kind.name) for r in results]) for kind in series.kinds}
+    measured = {kind.name: statistic(_values(results, kind.name)) for kind in series.kinds}
     row = SummaryRow(
         label=series.label,
         recipe=series.run.name,
@@ -112,6 +112,11 @@ def series_row(series: Series) -> SummaryRow:
     )
     printed = [f for f in (series.run.recipe.published if series.run.recipe else []) if f.variant == series.variant]
     return replace(row, published=tuple(compare(figure, row) for figure in printed))
+
+
+def _values(results: Sequence[Result], name: str) -> list[float | None]:
+    """One value for each seed, or for each training where seeds have several."""
+    return [value for result in results for value in result.samples.get(name) or [result.figures.get(name)]]
 
 
 def compare(printed: PublishedFigure, row: SummaryRow) -> Comparison:
@@ -215,7 +220,9 @@ def _median(row: SummaryRow) -> float:
 
 def _clause(row: SummaryRow, with_seeds: bool = True) -> str:
     assert row.score
-    seeds = "one seed" if row.n == 1 else f"median of {count(row.n)} seeds"
+    assert row.score_statistic
+    number = len(row.score_statistic.values)
+    seeds = "one seed" if number == 1 else f"median of {count(number)} {'seeds' if number == row.n else 'trainings'}"
     return f"{row.label} {write(_median(row), row.score.unit)}" + (f" ({seeds})" if with_seeds else "")
 
 

@@ -14,6 +14,7 @@ from evolvent.tasks.findings import (
     Matrix,
     Table,
 )
+from evolvent.tasks.nodes import Nodes
 from evolvent.tasks.optimizers import OptimizerConfig, make_optimizer, needs_closure
 from evolvent.tasks.points import Points
 from evolvent.tasks.schedules import ScheduleConfig, learning_rate_factor
@@ -50,6 +51,7 @@ __all__ = [
     "Gallery",
     "LabelMaps",
     "Matrix",
+    "Nodes",
     "OptimizerConfig",
     "Plan",
     "Points",

@@ -177,6 +177,7 @@ class Findings:
     Attributes:
         figures: values by name; of a task, those of its :class:`Figure` list and perhaps more.
         answer: one sentence; empty where the figures say it all.
+        samples: of a figure that is a mean over trainings of one cell, such as initialisations, the value of each.
         arrays: further arrays by name, kept with the run for whoever wants them.
     """
 
@@ -191,6 +192,7 @@ class Findings:
     features: list[Features] = field(default_factory=list)
     animations: list[Animation] = field(default_factory=list)
     arrays: dict[str, np.ndarray] = field(default_factory=dict)
+    samples: Mapping[str, list[float]] = field(default_factory=dict)
 
     def pack(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         """A tree of plain values for JSON, and the arrays that it refers to by name."""

@@ -41,7 +41,8 @@ def make_optimizer(parameters: Iterable[nn.Parameter], config: OptimizerConfig) 
         )
     groups = _decay_groups(trained, config.weight_decay)
     if config.name == "adam":
-        return torch.optim.Adam(groups, lr=config.lr, betas=config.betas)
+        fused = not torch.cuda.is_available()  # one pass over weights and moments instead of many
+        return torch.optim.Adam(groups, lr=config.lr, betas=config.betas, fused=fused)
     return torch.optim.SGD(groups, lr=config.lr, momentum=config.momentum, nesterov=config.nesterov)
 
 

@@ -107,6 +107,9 @@ class Task(nn.Module, ABC):
     figures: ClassVar[tuple[Figure, ...]]
     """What :meth:`figures_of` gives; the first is the score, by which the best model is chosen."""
 
+    chooses_best: ClassVar[bool] = False
+    """Whether the task itself keeps the best of its weights, in buffers; then the last state is saved, not the best."""
+
     def __init__(self, model: nn.Module, material: Material, setup: Setup) -> None:
         super().__init__()
         self.model = model

@@ -18,7 +18,12 @@ from evolvent.testing.persistence import check_buffers_are_true, check_copies, c
 
 
 def check_network(
-    network: str | nn.Module, x: Tensor, *, refused: Sequence[Tensor] | None = None, **options: Any
+    network: str | nn.Module,
+    x: Tensor,
+    *,
+    extra: Sequence[Any] = (),
+    refused: Sequence[Tensor] | None = None,
+    **options: Any,
 ) -> None:
     """Run a network through everything that networks promise.
 
@@ -32,6 +37,8 @@ def check_network(
     Args:
         network: a registered name, or a module. Modules are copied.
         x: a batch of at least two inputs.
+        extra: what the network takes besides, such as the graph whose nodes the inputs are. Then answers may depend on
+            other inputs and their order, and ``torch.export`` is not tried.
         refused: inputs that must be refused; by default ``x`` with one channel or feature more and, for networks made
             for one image size, with one row of pixels more.
         options: of the registered network.
@@ -41,29 +48,29 @@ def check_network(
     model = create_model(network, **options) if isinstance(network, str) else copy.deepcopy(network)
     adaptive = any(evolution.integrator.adaptive for _, evolution in evolutions(model))
     coupled = getattr(model, "couples_batch", False)
-    check_state_dict(model, x)
-    _check_forward(model, x)
+    check_state_dict(model, x, *extra)
+    _check_forward(model, x, extra)
     if coupled:
         _check_order(model, x)
-    else:
+    elif not extra:
         _check_alone(model, x, tolerance=0.1 if adaptive else 1e-4)
-    _check_backward(model, x)
-    _check_float64(model, x)
-    check_copies(model, x)
-    check_saved(model, x)
-    if not (adaptive or coupled):
+    _check_backward(model, x, extra)
+    _check_float64(model, x, extra)
+    check_copies(model, x, *extra)
+    check_saved(model, x, *extra)
+    if not (adaptive or coupled or extra):
         check_exports(model, x)
     for wrong in _misfits(model, x) if refused is None else refused:
-        _check_refused(model, wrong)
+        _check_refused(model, wrong, extra)
     if isinstance(network, str):
-        check_buffers_are_true(model, create_model(network, **options), x)
+        check_buffers_are_true(model, create_model(network, **options), x, *extra)
 
 
-def _check_forward(model: nn.Module, x: Tensor) -> None:
+def _check_forward(model: nn.Module, x: Tensor, extra: Sequence[Any]) -> None:
     model.eval()
     claim(hasattr(model, "forward_features"), "the network has no forward_features, which networks promise.")
     with torch.no_grad():
-        y, features = model(x), model.forward_features(x)  # pyright: ignore[reportCallIssue]
+        y, features = model(x, *extra), model.forward_features(x, *extra)  # pyright: ignore[reportCallIssue]
     claim(len(y) == len(features) == len(x), f"{len(x)} inputs give {len(y)} answers and {len(features)} features.")
     claim(y.dtype == x.dtype, f"{x.dtype} inputs give {y.dtype} answers.")
     claim(y.isfinite().all(), "the answers are not finite.")
@@ -81,18 +88,18 @@ def _check_order(model: nn.Module, x: Tensor) -> None:
     claim(turned, "in evaluation, answers depend on the order of the batch.")
 
 
-def _check_backward(model: nn.Module, x: Tensor) -> None:
+def _check_backward(model: nn.Module, x: Tensor, extra: Sequence[Any]) -> None:
     model.train().zero_grad()
-    model(x).square().mean().backward()
+    model(x, *extra).square().mean().backward()
     for name, p in model.named_parameters():
         if p.requires_grad:
             finite_gradient(p.grad, f"the parameter {name!r}")
     model.zero_grad()
 
 
-def _check_float64(model: nn.Module, x: Tensor) -> None:
+def _check_float64(model: nn.Module, x: Tensor, extra: Sequence[Any]) -> None:
     with torch.no_grad():
-        y = copy.deepcopy(model).double().eval()(x.double())
+        y = copy.deepcopy(model).double().eval()(x.double(), *extra)
     claim(y.dtype == torch.float64, f"in float64 the answers are {y.dtype}.")
 
 
@@ -106,9 +113,9 @@ def _misfits(model: nn.Module, x: Tensor) -> list[Tensor]:
     return wrong
 
 
-def _check_refused(model: nn.Module, wrong: Tensor) -> None:
+def _check_refused(model: nn.Module, wrong: Tensor, extra: Sequence[Any]) -> None:
     try:
-        model.eval()(wrong)
+        model.eval()(wrong, *extra)
     except ShapeError as error:
         given = str(tuple(wrong.shape))
         claim(given in str(error), f"the ShapeError does not say which shape was given, {given}: {error}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 import tempfile
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -13,10 +14,10 @@ from evolvent.networks import ModelSpec, load, save
 from evolvent.testing._claims import claim
 
 
-def check_state_dict(model: nn.Module, x: Tensor) -> None:
+def check_state_dict(model: nn.Module, x: Tensor, *extra: Any) -> None:
     """The state_dict holds parameters and buffers only, with the same keys in training and evaluation."""
     keys = list(model.train().state_dict())
-    model(x)
+    model(x, *extra)
     for mode, found in (("a training pass", list(model.state_dict())), ("eval()", list(model.eval().state_dict()))):
         odd = sorted(set(keys) ^ set(found))
         claim(not odd, f"{mode} changes the keys of the state_dict: {odd[:3]}.")
@@ -27,7 +28,7 @@ def check_state_dict(model: nn.Module, x: Tensor) -> None:
     claim(not missing, f"the state_dict lacks the parameters {missing[:3]}.")
 
 
-def check_buffers_are_true(model: nn.Module, another: nn.Module, x: Tensor) -> None:
+def check_buffers_are_true(model: nn.Module, another: nn.Module, x: Tensor, *extra: Any) -> None:
     """Every saved buffer is learned in training or drawn at random: what the options determine is not to be saved.
 
     Args:
@@ -36,7 +37,7 @@ def check_buffers_are_true(model: nn.Module, another: nn.Module, x: Tensor) -> N
     """
     kept = {name: b for name, b in model.named_buffers() if name in model.state_dict()}
     before = {name: b.clone() for name, b in kept.items()}
-    model.train()(x)
+    model.train()(x, *extra)
     drawn = dict(another.named_buffers())
     live = {_owner(name) for name, b in kept.items() if not torch.equal(b, before[name])}
     for name, b in kept.items():
@@ -52,23 +53,23 @@ def _owner(name: str) -> str:
     return name.rpartition(".")[0]
 
 
-def check_copies(model: nn.Module, x: Tensor) -> None:
+def check_copies(model: nn.Module, x: Tensor, *extra: Any) -> None:
     """A pickled and a deep copy answer bitwise as the model does."""
-    expected = _answer(model, x)
+    expected = _answer(model, x, *extra)
     try:
         pickled = pickle.loads(pickle.dumps(model))
     except (pickle.PicklingError, AttributeError, TypeError) as error:
         raise AssertionError(f"the network cannot be pickled, networks can: {error}") from error
     for kind, twin in (("pickled", pickled), ("deep", copy.deepcopy(model))):
-        claim(torch.equal(_answer(twin, x), expected), f"a {kind} copy answers differently.")
+        claim(torch.equal(_answer(twin, x, *extra), expected), f"a {kind} copy answers differently.")
 
 
-def check_saved(model: nn.Module, x: Tensor) -> None:
+def check_saved(model: nn.Module, x: Tensor, *extra: Any) -> None:
     """The model answers bitwise the same after ``ev.save`` and ``ev.load``.
 
     A module that :func:`evolvent.create_model` did not make is taken through its state_dict instead.
     """
-    expected = _answer(model, x)
+    expected = _answer(model, x, *extra)
     if isinstance(getattr(model, "spec", None), ModelSpec):
         with tempfile.TemporaryDirectory() as folder:
             save(model, folder)
@@ -78,14 +79,14 @@ def check_saved(model: nn.Module, x: Tensor) -> None:
         for p in twin.parameters():
             nn.init.zeros_(p)
         twin.load_state_dict(model.state_dict())
-    off = (_answer(twin, x) - expected).abs().max().item()
+    off = (_answer(twin, x, *extra) - expected).abs().max().item()
     claim(
-        torch.equal(_answer(twin, x), expected),
+        torch.equal(_answer(twin, x, *extra), expected),
         f"after save and load answers differ by up to {off:.1e}, not bitwise 0.",
     )
 
 
-def _answer(model: nn.Module, x: Tensor) -> Tensor:
+def _answer(model: nn.Module, x: Tensor, *extra: Any) -> Tensor:
     """What the model says in evaluation mode, in which it is left."""
     with torch.no_grad():
-        return model.eval()(x)
+        return model.eval()(x, *extra)

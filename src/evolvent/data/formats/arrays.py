@@ -34,6 +34,28 @@ class Arrays:
     y_val: np.ndarray | None = None
 
 
+@dataclass(frozen=True)
+class GraphArrays:
+    """A graph as read: edges integer (2, E), features in compressed rows, a label for each node, and a split.
+
+    Attributes:
+        edges: pairs of nodes; either or both directions of an edge may be given.
+        starts, columns, values: the features, of shape (nodes, ``width``).
+        labels: (nodes,), -1 for none.
+        train, val, test: nodes of the published split.
+    """
+
+    edges: np.ndarray
+    starts: np.ndarray
+    columns: np.ndarray
+    values: np.ndarray
+    width: int
+    labels: np.ndarray
+    train: np.ndarray
+    val: np.ndarray
+    test: np.ndarray
+
+
 @contextmanager
 def parsing(path: Path) -> Iterator[None]:
     """Turn any exception of a third-party parser into one line that names the file.

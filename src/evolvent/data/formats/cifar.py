@@ -6,8 +6,6 @@ A batch has ``data`` uint8 (N, 3072), the red, green and blue planes of each 32 
 
 from __future__ import annotations
 
-import io
-import pickle
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,33 +13,8 @@ from typing import Any
 import numpy as np
 
 from evolvent._core.errors import DataError
-from evolvent.data.formats.arrays import Arrays, parsing
-
-_RECONSTRUCT = np.empty(0).__reduce__()[0]  # numpy's own, wherever this version defines it
-_ADMITTED = {
-    ("numpy.core.multiarray", "_reconstruct"): _RECONSTRUCT,
-    ("numpy._core.multiarray", "_reconstruct"): _RECONSTRUCT,
-    ("numpy", "ndarray"): np.ndarray,
-    ("numpy", "dtype"): np.dtype,
-}
-
-
-class _ArrayUnpickler(pickle.Unpickler):
-    """Admits what rebuilds an array, two types and a function; dict, list, bytes, str and int need nothing."""
-
-    def __init__(self, content: bytes, path: Path) -> None:
-        super().__init__(io.BytesIO(content), encoding="bytes")
-        self._path = path
-
-    def find_class(self, module_name: str, global_name: str) -> Any:
-        try:
-            return _ADMITTED[module_name, global_name]
-        except KeyError:
-            name = f"{module_name}.{global_name}"[:80]
-            raise DataError(
-                f"{self._path} refers to {name}, which no CIFAR file needs; "
-                f"it was not executed. Do not trust this file."
-            ) from None
+from evolvent.data.formats import pickles
+from evolvent.data.formats.arrays import Arrays
 
 
 def read_cifar10(files: Sequence[Path]) -> Arrays:
@@ -58,8 +31,7 @@ def read_cifar100(files: Sequence[Path]) -> Arrays:
 
 def unpickle(path: Path) -> dict[bytes, Any]:
     """The dictionary in a CIFAR file, keys as bytes."""
-    with parsing(path):
-        content = _ArrayUnpickler(path.read_bytes(), path).load()
+    content = pickles.unpickle(path, "CIFAR")
     if not isinstance(content, dict):
         raise DataError(f"{path} contains a {type(content).__name__}, a dictionary is expected.")
     return {key.encode() if isinstance(key, str) else key: value for key, value in content.items()}

@@ -35,12 +35,17 @@ def npz_layout(*names: str) -> Layout:
 
 def holds_images(path: Path) -> bool:
     """Whether the archive has the fields of an image set; a damaged one counts, so that reading it says why."""
-    return _fields(path) >= _IMAGE_FIELDS if zipfile.is_zipfile(path) else True
+    return has_fields(path, _IMAGE_FIELDS)
 
 
 def holds_jpegs(path: Path) -> bool:
     """Whether the archive has the fields of a set of JPEGs; see :func:`holds_images`."""
-    return _fields(path) >= _JPEG_FIELDS if zipfile.is_zipfile(path) else True
+    return has_fields(path, _JPEG_FIELDS)
+
+
+def has_fields(path: Path, wanted: frozenset[str]) -> bool:
+    """Whether the archive has these fields; a damaged one counts, so that reading it says why."""
+    return _fields(path) >= wanted if zipfile.is_zipfile(path) else True
 
 
 def holds_drawings(path: Path) -> bool:
@@ -51,7 +56,7 @@ def holds_drawings(path: Path) -> bool:
 def read_images(files: Sequence[Path]) -> Arrays:
     """One archive of images and labels."""
     (path,) = files
-    fields = _load(path, _IMAGE_FIELDS | {"classes"})
+    fields = read_fields(path, _IMAGE_FIELDS | {"classes"})
     remark = "rebuilt from MNIST by random rotation, not the original draw" if "angle" in _fields(path) else ""
     (x_train, y_train), (x_test, y_test) = (_part(path, fields, part) for part in ("train", "test"))
     return Arrays(x_train, y_train, x_test, y_test, _names(fields.get("classes")), remark)
@@ -60,7 +65,7 @@ def read_images(files: Sequence[Path]) -> Arrays:
 def read_masks(files: Sequence[Path]) -> Arrays:
     """One archive of images and masks."""
     (path,) = files
-    fields = _load(path, _IMAGE_FIELDS | {"x_val", "y_val"})
+    fields = read_fields(path, _IMAGE_FIELDS | {"x_val", "y_val"})
     parts = [part for part in ("train", "val", "test") if {f"x_{part}", f"y_{part}"} <= fields.keys()]
     found: dict[str, Any] = {f"x_{part}": _pixels(path, fields, part) for part in parts}
     found |= {f"y_{part}": _masks(path, fields, f"y_{part}") for part in parts}
@@ -70,7 +75,7 @@ def read_masks(files: Sequence[Path]) -> Arrays:
 def read_drawings(files: Sequence[Path]) -> Arrays:
     """One archive of drawn characters."""
     (path,) = files
-    fields = _load(path, _DRAWING_FIELDS | {"characters"})
+    fields = read_fields(path, _DRAWING_FIELDS | {"characters"})
     images, labels = _pixels(path, {"x_all": fields["x"]}, "all"), _labels(path, fields, "y")
     if len(images) != len(labels):
         raise DataError(f"{path}: there are {len(images):,} drawings but {len(labels):,} labels.")
@@ -86,7 +91,7 @@ def read_drawings(files: Sequence[Path]) -> Arrays:
 def read_jpegs(files: Sequence[Path]) -> Arrays:
     """One archive of JPEGs and labels."""
     (path,) = files
-    fields = _load(path, _JPEG_FIELDS | {"words"})
+    fields = read_fields(path, _JPEG_FIELDS | {"words"})
     train, test = (_decode(path, fields[f"{p}_jpeg"], fields[f"{p}_offset"]) for p in ("train", "val"))
     y_train, y_test = (_labels(path, fields, f"y_{p}") for p in ("train", "val"))
     return Arrays(train, y_train, test, y_test, _names(fields.get("words")))
@@ -97,7 +102,8 @@ def _fields(path: Path) -> set[str]:
         return {name.removesuffix(".npy") for name in archive.namelist()}
 
 
-def _load(path: Path, wanted: frozenset[str]) -> dict[str, np.ndarray]:
+def read_fields(path: Path, wanted: frozenset[str]) -> dict[str, np.ndarray]:
+    """Those of the fields that the archive has, read without pickle."""
     with parsing(path), open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
         return {field: archive[field] for field in archive.files if field in wanted}
 
