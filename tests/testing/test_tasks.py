@@ -58,6 +58,12 @@ RECIPES: dict[str, dict[str, Any]] = {
         "task": {"name": "fewshot", "epochs": 5, "centre": True, "shift": True},
         "optimizer": {"lr": 0.1, "weight_decay": 1e-4},
     },
+    "nodes": {
+        "model": {"name": "gcn", "options": {"width": 4, "initialisations": 2}},
+        "data": {"name": "cora", "train_per_class": 1, "validation_per_class": 1},
+        "task": {"name": "nodes"},
+        "training": {"epochs": 3},
+    },
 }
 
 UNSHARED = "two processes: the task draws random numbers while it trains"
@@ -66,7 +72,7 @@ OURS = [name for name in TASKS.names() if TASKS.get(name).__module__.startswith(
 
 @pytest.fixture(scope="module")
 def scenes(tmp_path_factory) -> Path:
-    """A set of random masks under the name camvid, where every other image has few labels, and a file of features."""
+    """A set of random masks under the name camvid, where every other image has few labels, a graph and features."""
     folder, draw, parts = tmp_path_factory.mktemp("data"), np.random.default_rng(0), {}
     for part, count in (("train", 8), ("val", 3), ("test", 3)):
         coarse = draw.integers(0, 12, (count, 15, 20), dtype=np.uint8)
@@ -76,12 +82,24 @@ def scenes(tmp_path_factory) -> Path:
     np.savez(folder / "camvid.npz", **parts)
     features = draw.random((60, 8)) + np.eye(6, 8).repeat(10, 0)
     np.savez(folder / "features.npz", features=features, labels=np.arange(60) // 10, base_mean=features.mean(0))
+    _write_ring(folder / "cora.npz")
     return folder
+
+
+def _write_ring(path: Path) -> None:
+    """A ring of nodes under the name cora, each with two words."""
+    nodes, every = 42, np.arange(42)
+    np.savez(
+        path, edges=np.stack([every, (every + 1) % nodes]), x_indptr=2 * np.arange(nodes + 1), y=every % 7,
+        x_indices=np.stack([every % 7, 7 + every], axis=1).reshape(-1), x_data=np.ones(2 * nodes, np.float32),
+        x_shape=np.array([nodes, 1433]), train_idx=every[:14], val_idx=every[14:28], test_idx=every[28:],
+    )  # fmt: skip
 
 
 def checked(name, folder, scenes, **options) -> list[str]:
     assert name in RECIPES, f"task {name!r} has no small recipe here; add one"
     data_folder = scenes if name in ("segmentation", "fewshot") else None
+    data_folder = scenes if name in ("segmentation", "nodes") else None
     return check_task({**SHORT, **RECIPES[name]}, folder, data_folder=data_folder, **options)
 
 
@@ -94,7 +112,7 @@ def test_registered_tasks_keep_their_contract(name, tmp_path, scenes):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [name for name in OURS if name != "points"])
+@pytest.mark.parametrize("name", [name for name in OURS if name not in ("points", "nodes")])
 def test_registered_tasks_are_trained_alike_by_two_processes(name, tmp_path, scenes):
     assert checked(name, tmp_path, scenes) == []
 
