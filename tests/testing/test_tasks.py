@@ -98,8 +98,7 @@ def _write_ring(path: Path) -> None:
 
 def checked(name, folder, scenes, **options) -> list[str]:
     assert name in RECIPES, f"task {name!r} has no small recipe here; add one"
-    data_folder = scenes if name in ("segmentation", "fewshot") else None
-    data_folder = scenes if name in ("segmentation", "nodes") else None
+    data_folder = scenes if name in ("segmentation", "fewshot", "nodes") else None
     return check_task({**SHORT, **RECIPES[name]}, folder, data_folder=data_folder, **options)
 
 
