@@ -24,6 +24,7 @@ from evolvent._core.randomness import Stream, key, reseed
 from evolvent.analysis.cost import on_a_copy
 from evolvent.data import Batches, Material
 from evolvent.evolution import set_gradient
+from evolvent.experiments.checkpoints import LAST
 from evolvent.experiments.environment import environment
 from evolvent.experiments.length import training_length
 from evolvent.experiments.observer import Observer
@@ -212,6 +213,8 @@ def _conclude(training: Training, cost: Cost) -> Result:
         )
         write_findings(folder, findings)
         write_result(folder, result)
+        if not cell.training.keep_checkpoint:
+            (folder / LAST).unlink(missing_ok=True)
         found.append(result)
     [result] = training.fabric.broadcast(found)
     return result

@@ -63,6 +63,7 @@ class TrainingConfig(Config):
     checkpoint_steps: int | None = Field(
         default=None, ge=1, description="also checkpoint every so many steps, inside an epoch"
     )
+    keep_checkpoint: bool = Field(default=True, description="keep the last checkpoint when the training has finished")
     refine_at: list[Annotated[int, Field(ge=1)]] = Field(
         default=[],
         description="multilevel training: epochs after which every evolution gets twice the steps of half the size",
