@@ -31,6 +31,7 @@ ROOMS = [
     "data",
     "tasks",
     "analysis",
+    "estimators",
     "experiments",
     "report",
     "cli",

@@ -15,12 +15,14 @@ from evolvent._core.lazy import attach
 if TYPE_CHECKING:
     from evolvent import dynamics, errors, gradients, integrators, networks, operators
     from evolvent.analysis.planning import plan
+    from evolvent.estimators import DiffusionClassifier
     from evolvent.evolution import Evolution, evolutions, set_gradient
     from evolvent.networks import create_model, list_models, load, refine, save
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "DiffusionClassifier",
     "Evolution",
     "__version__",
     "create_model",
@@ -46,5 +48,6 @@ __getattr__, __dir__ = attach(
         "evolvent.evolution": ["Evolution", "evolutions", "set_gradient"],
         "evolvent.networks": ["create_model", "list_models", "load", "refine", "save"],
         "evolvent.analysis.planning": ["plan"],
+        "evolvent.estimators": ["DiffusionClassifier"],
     },
 )

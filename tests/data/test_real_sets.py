@@ -56,3 +56,10 @@ def test_camvid(data_folder):
     assert report.ok
     assert report.val is not None
     assert report.val.counted == "pixels"
+
+
+def test_omniglot(data_folder):
+    data = _load("omniglot", data_folder)
+    assert (len(data.train), len(data.test)) == (3630, 1210)
+    assert len(data.classes) == 242
+    assert check("omniglot", data_folder).ok

@@ -13,6 +13,7 @@ def test_example_runs(example, run_script):
     claims = {
         "train_by_hand": _accuracy_above_90,
         "plot_feature_trajectory": _accuracy_above_90,
+        "plot_few_labels": _few_labels_are_enough,
         "plot_hamiltonian_energy": _verlet_keeps_energy,
         "plot_step_size": _orders_are_one_one_two,
         "plot_diffusion_of_points": _growth_is_as_predicted,
@@ -22,6 +23,10 @@ def test_example_runs(example, run_script):
 
 def _accuracy_above_90(printed: str) -> None:
     assert float(re.findall(r"test accuracy ([\d.]+)%", printed)[-1]) > 90
+
+
+def _few_labels_are_enough(printed: str) -> None:
+    assert min(map(float, re.findall(r"accuracy ([\d.]+)%", printed))) > 90
 
 
 def _verlet_keeps_energy(printed: str) -> None:

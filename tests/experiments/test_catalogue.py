@@ -8,6 +8,7 @@ from evolvent.experiments.catalogue import load_recipe, recipe_names
 from evolvent.experiments.recipe import StudyRecipe
 from evolvent.experiments.studies._registry import study_names
 from evolvent.networks import PAPERS, list_models
+from evolvent.tasks.images import ImageDataSettings
 
 
 @pytest.mark.parametrize("name", recipe_names())
@@ -22,7 +23,7 @@ def test_every_recipe_that_ships_names_things_that_exist(name):
     assert all(figure.metric in kinds[figure.variant] for figure in recipe.published)
     for cell in recipe.cells():
         assert cell.model.name in list_models()
-        if cell.task.name != "points":  # those are drawn
+        if isinstance(cell.data, ImageDataSettings):
             assert cell.data.name in list_datasets()
 
 

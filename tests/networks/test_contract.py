@@ -14,7 +14,8 @@ from evolvent.networks.building import GraphOptions
 from evolvent.testing import check_compiles, check_network
 
 # For families that do not take images of the default size; all others get two 3x32x32 images.
-INPUTS = {"odenet": (2, 1, 28, 28), "rknet": (2, 1, 28, 28), "point_resnet": (4, 2), "diff_resnet": (12, 2)}
+INPUTS = {"odenet": (2, 1, 28, 28), "rknet": (2, 1, 28, 28), "point_resnet": (4, 2), "diff_resnet": (12, 2),
+          "diff_resnet_fewshot": (2, 12, 512)}
 SMALL = {"channels": (4, 8), "blocks": 2}
 IMAGE_FAMILIES = ("hamiltonian", "resnet", "preresnet")
 FAMILIES = sorted({model_entry(name).family for name in list_models()})

@@ -52,6 +52,12 @@ RECIPES: dict[str, dict[str, Any]] = {
         },
         "training": {"epochs": 3},
     },
+    "fewshot": {
+        "model": {"name": "diff_resnet_fewshot", "options": {"n_top": 4, "sigma_neighbour": 2, "diffusion_steps": 3}},
+        "data": {"features": "features.npz", "episodes": 19, "way": 3, "query": 4, "batch_size": 6},
+        "task": {"name": "fewshot", "epochs": 5, "centre": True, "shift": True},
+        "optimizer": {"lr": 0.1, "weight_decay": 1e-4},
+    },
     "nodes": {
         "model": {"name": "gcn", "options": {"width": 4, "initialisations": 2}},
         "data": {"name": "cora", "train_per_class": 1, "validation_per_class": 1},
@@ -66,7 +72,7 @@ OURS = [name for name in TASKS.names() if TASKS.get(name).__module__.startswith(
 
 @pytest.fixture(scope="module")
 def scenes(tmp_path_factory) -> Path:
-    """A set of random masks under the name camvid; every other image has few labels. A graph under the name cora."""
+    """A set of random masks under the name camvid, where every other image has few labels, a graph and features."""
     folder, draw, parts = tmp_path_factory.mktemp("data"), np.random.default_rng(0), {}
     for part, count in (("train", 8), ("val", 3), ("test", 3)):
         coarse = draw.integers(0, 12, (count, 15, 20), dtype=np.uint8)
@@ -74,6 +80,8 @@ def scenes(tmp_path_factory) -> Path:
         parts[f"y_{part}"] = coarse.repeat(8, 1).repeat(8, 2)
         parts[f"x_{part}"] = draw.integers(0, 256, (count, 120, 160, 3), dtype=np.uint8)
     np.savez(folder / "camvid.npz", **parts)
+    features = draw.random((60, 8)) + np.eye(6, 8).repeat(10, 0)
+    np.savez(folder / "features.npz", features=features, labels=np.arange(60) // 10, base_mean=features.mean(0))
     _write_ring(folder / "cora.npz")
     return folder
 
@@ -90,7 +98,7 @@ def _write_ring(path: Path) -> None:
 
 def checked(name, folder, scenes, **options) -> list[str]:
     assert name in RECIPES, f"task {name!r} has no small recipe here; add one"
-    data_folder = scenes if name in ("segmentation", "nodes") else None
+    data_folder = scenes if name in ("segmentation", "fewshot", "nodes") else None
     return check_task({**SHORT, **RECIPES[name]}, folder, data_folder=data_folder, **options)
 
 

@@ -34,6 +34,9 @@ class Stream(IntEnum):
     STEP = 9
     POINTS = 10
     NODES = 12
+    EPISODE_CLASSES = 20
+    EPISODE_POINTS = 21
+    EPISODE_SIZES = 22
 
     @property
     def place(self) -> tuple[str, ...]:
@@ -54,6 +57,9 @@ _PLACES = {
     Stream.EXPOSURE: ("epoch",),
     Stream.STEP: ("step", "rank"),
     Stream.POINTS: ("part",),
+    Stream.EPISODE_CLASSES: ("epoch",),
+    Stream.EPISODE_POINTS: ("epoch",),
+    Stream.EPISODE_SIZES: ("epoch",),
 }
 _SPLIT_PLACE = 0x5711
 _BARE = frozenset({Stream.ORDER, Stream.WEIGHTS, Stream.STEP})

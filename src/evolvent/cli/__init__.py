@@ -7,7 +7,7 @@ import sys
 import typer
 
 from evolvent._core.errors import EvolventError
-from evolvent.cli import analyze, data, listing, look, run
+from evolvent.cli import analyze, data, features, listing, look, run
 
 app = typer.Typer(
     name="evolvent",
@@ -21,6 +21,7 @@ app.command("run")(run.run)
 app.command("recipes")(listing.recipes)
 app.command("models")(listing.models)
 app.command("evaluate")(look.evaluate)
+app.command("features")(features.features)
 app.command("analyze")(analyze.analyze)
 app.command("report")(look.report)
 app.command("cite")(listing.cite)

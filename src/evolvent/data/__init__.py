@@ -10,6 +10,8 @@ from evolvent._core.randomness import normal, uniform
 from evolvent.data.augment import add_noise, random_crop, random_exposure, random_flip
 from evolvent.data.checking import CheckReport, FileReport, PartReport, check
 from evolvent.data.datasets import CatalogueEntry, Download, Shipped, describe, list_datasets, register_dataset
+from evolvent.data.episodes import EpisodeBatch, Episodes
+from evolvent.data.feature_file import FeatureSet, read_features, write_features
 from evolvent.data.fetching import DownloadProgress, fetch
 from evolvent.data.formats.arrays import Arrays, GraphArrays
 from evolvent.data.graph_set import GraphData, NodeSplit, load_graph
@@ -30,6 +32,9 @@ __all__ = [
     "CheckReport",
     "Download",
     "DownloadProgress",
+    "EpisodeBatch",
+    "Episodes",
+    "FeatureSet",
     "FileReport",
     "GraphArrays",
     "GraphData",
@@ -63,10 +68,12 @@ __all__ = [
     "random_crop",
     "random_exposure",
     "random_flip",
+    "read_features",
     "reduced",
     "register_dataset",
     "split",
     "uniform",
+    "write_features",
 ]
 
 for _entry in KNOWN_SETS:

@@ -57,6 +57,12 @@ class ImageSet:
         """The images at the rows ``index``, in that order."""
         return replace(self, images=self.images.index_select(0, index), labels=self.labels.index_select(0, index))
 
+    def of_classes(self, first: int, count: int) -> ImageSet:
+        """The images of consecutive classes, which are numbered from 0."""
+        inside = ((self.labels >= first) & (self.labels < first + count)).nonzero()[:, 0]
+        chosen = self.subset(inside)
+        return replace(chosen, labels=chosen.labels - first, classes=self.classes[first : first + count])
+
     def class_counts(self) -> tuple[int, ...]:
         """Number of images, or of pixels if each has a label, in each class."""
         counts = torch.bincount(self.labels.flatten(), minlength=len(self.classes))

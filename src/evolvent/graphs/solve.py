@@ -42,6 +42,7 @@ def conjugate_gradients(
     inverse = diagonal.to(b.dtype).reciprocal()[:, None]
     scale = flat.norm(dim=0)
     goal = scale * (tolerance or 4 * torch.finfo(b.dtype).eps)
+    rough = scale * torch.finfo(b.dtype).eps ** 0.5
     x, residual = torch.zeros_like(flat), flat.clone()
     direction = inverse * residual
     rho = (residual * direction).sum(dim=0)
@@ -52,7 +53,8 @@ def conjugate_gradients(
         x.addcmul_(direction, alpha)
         residual.addcmul_(image, alpha, value=-1)
         size = residual.norm(dim=0)
-        stalled = 0 if bool((size < 0.9 * best).any()) else stalled + 1
+        early = (size > rough).any()  # residuals of stiff systems stay level for long before they fall
+        stalled = 0 if bool(early | (size < 0.9 * best).any()) else stalled + 1
         best = torch.minimum(best, size)
         if bool((size <= goal).all()) or stalled > _STALLED:
             break

@@ -3,6 +3,7 @@
 from evolvent.networks import (
     building,
     diff_resnet,
+    diff_resnet_fewshot,
     diff_resnet_graph,
     graph_baselines,
     hamiltonian,
@@ -19,6 +20,7 @@ from evolvent.networks._papers import PAPERS, Paper
 from evolvent.networks._registry import ModelEntry, ModelSpec, create_model, list_models, model_entry
 from evolvent.networks._skeleton import ImageNetwork
 from evolvent.networks.diff_resnet import DiffusionNetwork
+from evolvent.networks.diff_resnet_fewshot import FewShotNetwork
 from evolvent.networks.nonlocal_block import NonlocalBlock
 from evolvent.networks.points import PointNetwork
 from evolvent.networks.refinement import refine
@@ -26,6 +28,7 @@ from evolvent.networks.refinement import refine
 __all__ = [
     "PAPERS",
     "DiffusionNetwork",
+    "FewShotNetwork",
     "GraphNetwork",
     "ImageNetwork",
     "ModelEntry",
@@ -36,6 +39,7 @@ __all__ = [
     "building",
     "create_model",
     "diff_resnet",
+    "diff_resnet_fewshot",
     "diff_resnet_graph",
     "graph_baselines",
     "hamiltonian",

@@ -92,8 +92,8 @@ def register_member(
 def list_models(pattern: str = "*") -> list[str]:
     """Names of all networks that match a shell pattern.
 
-    >>> list_models("resnet*")
-    ['resnet', 'resnet44']
+    >>> list_models("hamiltonian*")
+    ['hamiltonian', 'hamiltonian1202', 'hamiltonian74']
     """
     return MODELS.names(pattern)
 

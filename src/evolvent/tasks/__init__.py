@@ -1,6 +1,7 @@
 """Tasks: what a network is trained for. One file per task; the engine knows them through :class:`Task` alone."""
 
 from evolvent.tasks.classification import Classification
+from evolvent.tasks.fewshot import FewShot
 from evolvent.tasks.findings import (
     Animation,
     Curve,
@@ -43,6 +44,7 @@ __all__ = [
     "Curve",
     "DataSettings",
     "Features",
+    "FewShot",
     "Field",
     "Figure",
     "Findings",

@@ -3,20 +3,48 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated
+from dataclasses import replace
+from typing import Annotated, Any, Self
 
 import torch
-from pydantic import Field
+from pydantic import Field, model_validator
 from torch import Tensor
 from torch.nn import functional as F
 
-from evolvent.data import Batches, ImageBatch, ImageSet, add_noise, random_crop, random_flip
+from evolvent.data import (
+    Batches,
+    EpisodeBatch,
+    ImageBatch,
+    ImageData,
+    ImageSet,
+    Material,
+    add_noise,
+    random_crop,
+    random_flip,
+)
 from evolvent.tasks.accuracy import class_figures, class_sums, confusion_counts
+from evolvent.tasks.class_ranges import ClassRange, PrototypeValidation, pooled, prototype_sums
 from evolvent.tasks.findings import Curve, Figure, Findings, Gallery, Matrix, Table
-from evolvent.tasks.images import ImageTask, ImageTaskSettings, images_of
+from evolvent.tasks.images import ImageDataSettings, ImageTask, ImageTaskSettings, images_of
 from evolvent.tasks.task import Sums, add_sums, evaluating, register_task, to_device
 
 _MISTAKES_SHOWN = 36
+_IMAGES_AT_ONCE = 500  # of episodes, which have many
+
+
+class ClassificationData(ImageDataSettings):
+    """Labelled images, perhaps of some classes alone."""
+
+    classes: ClassRange | None = Field(default=None, description="train on these classes alone; all if null")
+    prototypes: PrototypeValidation | None = Field(
+        default=None, description="choose the model by nearest-prototype accuracy in episodes of other classes"
+    )
+
+    @model_validator(mode="after")
+    def _one_validation(self) -> Self:
+        if self.prototypes and self.validation:
+            raise ValueError("give either validation or prototypes, by which the model is chosen")
+        return self
 
 
 class ClassificationSettings(ImageTaskSettings):
@@ -33,7 +61,7 @@ class ClassificationSettings(ImageTaskSettings):
 class Classification(ImageTask):
     r"""Trains a network to tell classes apart: :math:`\ell` is the cross entropy, with optional label smoothing."""
 
-    Settings = ClassificationSettings
+    Settings, Data = ClassificationSettings, ClassificationData
     has_masks = False
     figures = (
         Figure("accuracy", "accuracy", "share", "higher"),
@@ -41,6 +69,11 @@ class Classification(ImageTask):
         Figure("loss", "loss"),
         Figure("error", "error", "share", "lower", shown=False),
     )
+
+    @classmethod
+    def material(cls, found: ImageData, data: Any, seed: int) -> Material:
+        material = super().material(data.classes.of(found) if data.classes else found, data, seed)
+        return replace(material, watched=data.prototypes.source(found)) if data.prototypes else material
 
     def loss(self, logits: Tensor, labels: Tensor) -> Tensor:
         return F.cross_entropy(logits, labels, label_smoothing=self.setup.settings.label_smoothing)
@@ -58,6 +91,13 @@ class Classification(ImageTask):
         if logits.shape[1] > 5:
             found["top5"] = (logits.topk(5, dim=1).indices == labels[:, None]).any(1).sum()
         return found
+
+    def measure(self, batch: ImageBatch | EpisodeBatch) -> Sums:
+        if isinstance(batch, ImageBatch):
+            return super().measure(batch)
+        parts = batch.points.flatten(0, 1).split(_IMAGES_AT_ONCE)
+        features = torch.cat([pooled(self.model.forward_features(self.preprocess(part))) for part in parts])  # pyright: ignore[reportCallIssue]
+        return prototype_sums(features.unflatten(0, batch.labels.shape), batch)
 
     def figures_of(self, sums: Mapping[str, Tensor]) -> dict[str, float]:
         found = class_figures(sums)

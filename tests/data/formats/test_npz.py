@@ -82,3 +82,26 @@ def test_a_flipped_byte_is_noticed(tmp_path, rng, craft):
     with pytest.raises(DataError, match="CRC") as error:
         load("cifar10", tmp_path)
     craft.one_line(error)
+
+
+def _drawings(rng, **changes):
+    labels = np.repeat(np.arange(242, dtype=np.int16), 20)
+    x = rng.integers(0, 256, (4840, 28, 28), dtype=np.uint8)
+    return {"x": x, "y": labels, "alphabet": labels // 40} | changes
+
+
+def test_drawings_of_the_last_drawers_are_test_images(tmp_path, rng):
+    fields = _drawings(rng)
+    np.savez(tmp_path / "omniglot_small.npz", **fields)
+    data = load("omniglot", tmp_path)
+    assert (len(data.train), len(data.test), data.train.shape) == (3630, 1210, (1, 28, 28))
+    assert set(data.train.class_counts()) == {15}
+    assert set(data.test.class_counts()) == {5}
+    np.testing.assert_array_equal(data.train.images[:15, 0], fields["x"][:15])
+    np.testing.assert_array_equal(data.test.images[:5, 0], fields["x"][15:20])
+
+
+def test_drawings_without_labels_are_refused(tmp_path, rng):
+    np.savez(tmp_path / "omniglot.npz", **_drawings(rng, y=np.arange(7)))
+    with pytest.raises(DataError, match="4,840 drawings but 7 labels"):
+        load("omniglot", tmp_path)

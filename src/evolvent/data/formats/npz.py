@@ -3,6 +3,8 @@
 Images: ``x_train``, ``y_train``, ``x_test``, ``y_test``; x uint8 (N, H, W, C), (N, H, W) or (N, C, H, W), y integer
 (N,) or (N, 1); optionally ``classes``. A field ``angle`` marks a set that was built by rotation.
 Masks: the same with y integer (N, H, W); optionally ``x_val`` and ``y_val``.
+Drawings: ``x`` uint8 (N, H, W), ``y`` integer (N,) and ``alphabet``, as many drawings of every character; the last
+quarter of each character's drawers are test images; optionally ``characters``, the class names.
 JPEGs: ``train_jpeg`` uint8, the files concatenated, ``train_offset`` where each begins and the last ends,
 ``y_train``; the same with ``val`` for ``test``; optionally ``words``, the class names.
 """
@@ -22,6 +24,7 @@ from evolvent.data.formats.image_files import decode_jpegs, open_jpeg
 from evolvent.data.layout import Layout
 
 _IMAGE_FIELDS = frozenset({"x_train", "y_train", "x_test", "y_test"})
+_DRAWING_FIELDS = frozenset({"x", "y", "alphabet"})
 _JPEG_FIELDS = frozenset({"train_jpeg", "train_offset", "y_train", "val_jpeg", "val_offset", "y_val"})
 
 
@@ -45,6 +48,11 @@ def has_fields(path: Path, wanted: frozenset[str]) -> bool:
     return _fields(path) >= wanted if zipfile.is_zipfile(path) else True
 
 
+def holds_drawings(path: Path) -> bool:
+    """Whether the archive has the fields of a set of drawn characters; see :func:`holds_images`."""
+    return _fields(path) >= _DRAWING_FIELDS if zipfile.is_zipfile(path) else True
+
+
 def read_images(files: Sequence[Path]) -> Arrays:
     """One archive of images and labels."""
     (path,) = files
@@ -62,6 +70,22 @@ def read_masks(files: Sequence[Path]) -> Arrays:
     found: dict[str, Any] = {f"x_{part}": _pixels(path, fields, part) for part in parts}
     found |= {f"y_{part}": _masks(path, fields, f"y_{part}") for part in parts}
     return Arrays(**found)
+
+
+def read_drawings(files: Sequence[Path]) -> Arrays:
+    """One archive of drawn characters."""
+    (path,) = files
+    fields = read_fields(path, _DRAWING_FIELDS | {"characters"})
+    images, labels = _pixels(path, {"x_all": fields["x"]}, "all"), _labels(path, fields, "y")
+    if len(images) != len(labels):
+        raise DataError(f"{path}: there are {len(images):,} drawings but {len(labels):,} labels.")
+    order = np.argsort(labels, kind="stable")
+    images, labels = images[order], labels[order]
+    sizes = np.unique(labels, return_counts=True)[1]
+    place = np.concatenate([np.arange(size) for size in sizes]) if len(sizes) else labels
+    train = place < np.repeat(sizes - sizes // 4, sizes)
+    names = _names(fields.get("characters"))
+    return Arrays(images[train], labels[train], images[~train], labels[~train], names)
 
 
 def read_jpegs(files: Sequence[Path]) -> Arrays:

@@ -1,4 +1,4 @@
-"""Handwritten digits, and Fashion-MNIST, which has their format.
+"""Handwritten digits, Fashion-MNIST, which has their format, and characters of many alphabets.
 
 The sha256 of the four MNIST files is that of their uncompressed content, since differently gzipped copies circulate.
 """
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from evolvent.data.datasets import CatalogueEntry, Download, Shipped
-from evolvent.data.formats import binary, tables
+from evolvent.data.formats import binary, npz, tables
 from evolvent.data.formats.arrays import Arrays
 from evolvent.data.formats.npz import npz_layout
 from evolvent.data.layout import Layout
@@ -146,4 +146,16 @@ _MNIST_ROT = CatalogueEntry(
     ),
 )
 
-MNIST_FAMILY = (_DIGITS, _MNIST5K, _MNIST, _FASHION, _MNIST_ROT)
+_OMNIGLOT = CatalogueEntry(
+    name="omniglot",
+    title="Omniglot characters of the two small background sets (Lake, Salakhutdinov, Tenenbaum 2015), 28 x 28",
+    shape=(1, 28, 28),
+    classes=(),
+    class_count=242,
+    train_count=3630,
+    test_count=1210,
+    layouts=(Layout("npz archive", (("omniglot*.npz",),), npz.read_drawings, accepts=npz.holds_drawings),),
+    home="https://github.com/brendenlake/omniglot",
+)
+
+MNIST_FAMILY = (_DIGITS, _MNIST5K, _MNIST, _FASHION, _MNIST_ROT, _OMNIGLOT)
