@@ -18,6 +18,7 @@ from evolvent.experiments.length import Length
 from evolvent.experiments.observer import Observer
 from evolvent.experiments.recipe import TrainingConfig
 from evolvent.experiments.record import read_metrics, read_record
+from evolvent.report import write_report
 from evolvent.tasks import TASKS, Figure, Turn, images
 
 
@@ -316,6 +317,9 @@ def test_a_task_without_turns_measures_every_train_row_once(plane, tmp_path):
     task = prepare(cell, material, Resources()).task
     assert result.figures["error"] == pytest.approx(task.figures_of(task.add_up(Batches(material.train)))["error"])
     assert "train_error" not in read_metrics(tmp_path / "run" / "metrics.csv")
+    page = write_report([tmp_path / "run"], tmp_path / "report.html").read_text(encoding="utf-8")
+    assert 'id="summary"' in page
+    assert 'id="training"' not in page
 
 
 def test_a_task_without_turns_goes_on_where_it_was_stopped(plane, tmp_path, power_cut):

@@ -21,7 +21,11 @@ _LOGARITHMIC = 20  # largest over smallest value from which an axis is logarithm
 
 
 def training_section(all_series: Sequence[Series]) -> str:
-    """A row of panels for each figure: training, validation and test; then the learning rate."""
+    """A row of panels for each figure: training, validation and test; then the learning rate.
+
+    Variants that are only measured, and so have no learning rate, are left out.
+    """
+    all_series = [series for series in all_series if any("lr" in record.metrics for record in series.records)]
     rows = []
     for figure in _figures(all_series):
         named = {f"{part}_{figure.name}": f"{name} {figure.title}" for part, name in _PARTS.items()}
