@@ -23,9 +23,9 @@ _LOGARITHMIC = 20  # largest over smallest value from which an axis is logarithm
 def training_section(all_series: Sequence[Series]) -> str:
     """A row of panels for each figure: training, validation and test; then the learning rate.
 
-    Variants that are only measured, and so have no learning rate, are left out.
+    Variants that are only measured, once and without a learning rate, are left out.
     """
-    all_series = [series for series in all_series if any("lr" in record.metrics for record in series.records)]
+    all_series = [series for series in all_series if any(map(_is_trained, series.records))]
     rows = []
     for figure in _figures(all_series):
         named = {f"{part}_{figure.name}": f"{name} {figure.title}" for part, name in _PARTS.items()}
@@ -35,6 +35,10 @@ def training_section(all_series: Sequence[Series]) -> str:
     many = any(len(series.records) > MANY_SEEDS for series in all_series)
     spread = "Bands hold the seeds from the 10th to the 90th percentile" if many else "Thin lines are single seeds"
     return section("training", "Training", legend(all_series) + html if html else "", f"{spread}, bold lines medians.")
+
+
+def _is_trained(record: Record) -> bool:
+    return "lr" in record.metrics or record.metrics.get("epoch") != [1.0]
 
 
 def _figures(all_series: Sequence[Series]) -> list[Figure]:

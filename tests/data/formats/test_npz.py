@@ -53,7 +53,7 @@ def test_other_archives_are_passed_by(tmp_path, rng):
         ({"y_train": np.zeros((20, 10), np.uint8)}, "one integer per image"),
         ({"y_train": np.full(20, -1)}, "found -1"),
         ({"y_test": np.zeros(7, np.uint8)}, "10 images but 7 labels"),
-        ({"x_train": np.array([print], dtype=object)}, "allow_pickle"),
+        ({"x_train": np.array([len], dtype=object)}, "allow_pickle"),
     ],
 )
 def test_wrong_fields_are_refused(tmp_path, rng, craft, changes, complaint):
