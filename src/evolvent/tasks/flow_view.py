@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -55,6 +56,23 @@ def feature_path(model: PointNetwork, x: Tensor) -> Tensor:
     path = F.pad(path, (0, max(0, 2 - path.shape[2])))
     start = F.pad(x, (0, path.shape[2] - 2))[None]
     return path if torch.allclose(path[:1], start) else torch.cat((start, path))
+
+
+def decision_regions(
+    model: PointNetwork, reach: float, pixels: int
+) -> tuple[np.ndarray | None, tuple[float, float, float, float]]:
+    """The class that a network gives to each point of a square, and where that lies.
+
+    None for the classes if an answer depends on the points beside it.
+    """
+    extent = (-reach, reach, -reach, reach)
+    if model.couples_batch:
+        return None, extent
+    line = torch.linspace(-reach, reach, pixels)
+    plane = torch.cartesian_prod(line, line).flip(1)  # rows go up, columns to the right
+    with evaluating(model):
+        regions = model(plane.to(next(model.parameters()))).argmax(dim=1).view(pixels, pixels)
+    return regions.cpu().numpy(), extent
 
 
 def evenly_chosen(count: int, most: int) -> Tensor:

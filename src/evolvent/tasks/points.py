@@ -18,20 +18,9 @@ from evolvent.data import Batches, Material, PointCloud, TensorSource
 from evolvent.networks import PointNetwork
 from evolvent.tasks.accuracy import class_figures, class_sums
 from evolvent.tasks.findings import Animation, Figure, Findings
-from evolvent.tasks.flow_view import FeatureRecord, evenly_chosen, feature_path, turning_view
+from evolvent.tasks.flow_view import FeatureRecord, decision_regions, evenly_chosen, feature_path, turning_view
 from evolvent.tasks.optimizers import OptimizerConfig
-from evolvent.tasks.task import (
-    DataSettings,
-    Plan,
-    Setup,
-    Sums,
-    Task,
-    TaskSettings,
-    Turn,
-    evaluating,
-    register_task,
-    trainable,
-)
+from evolvent.tasks.task import DataSettings, Plan, Setup, Sums, Task, TaskSettings, Turn, register_task, trainable
 
 
 class PointsSettings(TaskSettings):
@@ -57,6 +46,18 @@ class PointsData(PointCloud, DataSettings):
     test: Literal["drawn", "same"] = Field(default="drawn", description="further points, or those of the training")
     labelled: int | None = Field(default=None, ge=1, description="points of each class whose class is trained on; all")
     validation: int = Field(default=0, ge=0, description="points of each class by which the best model is chosen")
+
+    def trained_classes(self, classes: Tensor, seed: int) -> Tensor:
+        """The classes, with -1 for points whose class is not to be trained on."""
+        if self.labelled is None:
+            return classes
+        if self.labelled > self.points or self.batch_size is not None:
+            raise ConfigError(
+                f"data.labelled needs as many points of each class and all points in one batch, got {self.labelled} of "
+                f"{self.points} points and batch_size {self.batch_size}."
+            )
+        order = torch.rand(self.classes, self.points, generator=torch.Generator().manual_seed(seed)).argsort(dim=1)
+        return torch.where(order.flatten() < self.labelled, classes, -1)
 
 
 @register_task("points")
@@ -85,7 +86,7 @@ class Points(Task):
         seeds = [derive_seed(*key(Stream.POINTS, seed, part)) for part in range(len(sizes))]
         train, test, further = (TensorSource(*data.draw(*drawn)) for drawn in zip(seeds, sizes, strict=True))
         test = train if data.test == "same" else test
-        train = TensorSource(train.columns[0], _hidden(train.columns[1], data, seeds[-1]))
+        train = TensorSource(train.columns[0], data.trained_classes(train.columns[1], seeds[-1]))
         return Material(
             data.kind, train, further if data.validation else test, test, origin="drawn from the seed", rows="points",
             example=test.columns[0][:: -(-len(test) // 100)], options={"num_classes": data.classes, "in_features": 2},
@@ -132,7 +133,7 @@ class Points(Task):
             rows = evenly_chosen(len(x), self.setup.settings.shown)
             path, labels = feature_path(self.model, x)[:, rows], y[rows].numpy()
             if path.isfinite().all():
-                regions = self._regions(1.1 * x.abs().max().item())
+                regions = decision_regions(self.model, 1.1 * x.abs().max().item(), self.setup.settings.grid)
                 found.animations.append(Animation("Flow of the points", self._view(path), labels, *regions))
             if self.record is not None and self.record.count > 1:
                 path = self.record.path().nan_to_num()
@@ -144,27 +145,3 @@ class Points(Task):
     def _view(self, path: Tensor) -> np.ndarray:
         turning = self.setup.settings.projection == "turning" and path.shape[2] > 2
         return (turning_view(path) if turning else path[..., :2]).numpy()
-
-    def _regions(self, reach: float) -> tuple[np.ndarray | None, tuple[float, float, float, float]]:
-        """The class that the network gives to each point of a square; none if it depends on the points beside it."""
-        settings, extent = self.setup.settings, (-reach, reach, -reach, reach)
-        if cast(PointNetwork, self.model).couples_batch:
-            return None, extent
-        line = torch.linspace(-reach, reach, settings.grid)
-        plane = torch.cartesian_prod(line, line).flip(1)  # rows go up, columns to the right
-        with evaluating(self):
-            regions = self.model(self.placed(plane)).argmax(dim=1).view(settings.grid, settings.grid)
-        return regions.cpu().numpy(), extent
-
-
-def _hidden(classes: Tensor, data: PointsData, seed: int) -> Tensor:
-    """The classes with -1 for points whose class is not to be trained on."""
-    if data.labelled is None:
-        return classes
-    if data.labelled > data.points or data.batch_size is not None:
-        raise ConfigError(
-            f"data.labelled needs as many points of each class and all points in one batch, got {data.labelled} of "
-            f"{data.points} points and batch_size {data.batch_size}."
-        )
-    order = torch.rand(data.classes, data.points, generator=torch.Generator().manual_seed(seed)).argsort(dim=1)
-    return torch.where(order.flatten() < data.labelled, classes, -1)
