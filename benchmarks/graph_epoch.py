@@ -240,7 +240,7 @@ def main() -> None:
     keep_freed_memory()
     data = load_graph("cora", given.data).row_normalised().largest_component()
     split, rounds = data.random_split(0), 1 if given.smoke else ROUNDS
-    measured: dict[str, Any] = {"asked": ASKED, "data": data.source, "rounds": rounds, "unit": "one epoch, one thread"}
+    measured: dict[str, Any] = {"asked": ASKED, "data": data.name, "rounds": rounds, "unit": "one epoch, one thread"}
     for title, measure in (
         ("diff_resnet_graph", against_published), ("peers", against_pyg), ("initialisations", stacked)
     ):  # fmt: skip
