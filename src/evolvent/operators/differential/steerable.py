@@ -60,6 +60,10 @@ class SteerablePDO(LinearOperator, ConstantsModule):
     """
 
     space_axes = 2
+    stencils: Tensor
+    relative: Tensor
+    modes: Tensor
+    coefficients: Tensor
 
     def __init__(
         self,
@@ -82,6 +86,7 @@ class SteerablePDO(LinearOperator, ConstantsModule):
         self.padding = self.discretisation.size // 2 if padding is None else padding
         check_whole(0, padding=self.padding)
         self.basis: Basis = basis
+        self._turns = _kernels_turn(in_field, out_field)
         count = self._prepare_turning() if self._turns else self._prepare_intertwiners()
         self.weight = nn.Parameter(torch.empty(out_field.multiplicity, in_field.multiplicity, count))
         self.reset_parameters()
@@ -90,12 +95,6 @@ class SteerablePDO(LinearOperator, ConstantsModule):
         """Draw weights so that a ReLU after white noise keeps its variance (He et al. 2015)."""
         fan_in = max(1, self.weight.shape[1] * self.weight.shape[2])
         nn.init.normal_(self.weight, std=math.sqrt(2 / fan_in))
-
-    @property
-    def _turns(self) -> bool:
-        """Whether the kernel of each orientation is the turned kernel of the first."""
-        regular_out = self.out_field.representation == regular(self.out_field.group)
-        return regular_out and self.in_field.representation.permutation is not None
 
     def _prepare_turning(self) -> int:
         r"""For regular results of moved entries, :math:`k_{g h} = \sum_\alpha c_{g^{-1} h, \alpha} S_{g \alpha}` with
@@ -179,6 +178,11 @@ class FieldLinear(SteerablePDO):
         return f"{self.in_field} -> {self.out_field}"
 
 
+def _kernels_turn(in_field: Field, out_field: Field) -> bool:
+    """Whether the kernel of each orientation is the turned kernel of the first."""
+    return out_field.representation == regular(out_field.group) and in_field.representation.permutation is not None
+
+
 def _band_limited(field: Field, order: int) -> np.ndarray:
     r"""An orthonormal basis of the coefficients :math:`c_{h \alpha}` that couple Fourier modes without wrapping.
 
@@ -202,4 +206,4 @@ def _band_limited(field: Field, order: int) -> np.ndarray:
         kept += [n // 2] if f == 0 and n % 2 == 0 else []
         modes = waves[kept]
         projection += np.kron(modes.T @ modes.conj(), of_frequency)
-    return range_of(projection.real).T
+    return range_of(np.real(projection)).T

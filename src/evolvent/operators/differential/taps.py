@@ -1,0 +1,150 @@
+"""Differential operators whose coefficients differ from pixel to pixel, as sums over the taps of their stencils."""
+
+from __future__ import annotations
+
+import ctypes
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from evolvent._core.errors import ShapeError
+from evolvent._core.native import native_library
+
+_SOURCE = Path(__file__).with_suffix(".cpp")
+_NATIVE_SIZES = (1, 3, 5, 7)
+
+
+def apply_derivatives(u: Tensor, coefficients: Tensor, stencils: Tensor, padding: int) -> Tensor:
+    r"""Sums of derivatives with a coefficient of its own at every pixel, without ever forming the derivatives.
+
+    .. math:: v_{p m g}(x) = \sum_t \Bigl( \sum_\alpha a_{m \alpha g}(x)\, S_{g \alpha}(t) \Bigr) u_{p m g}(x + t)
+
+    The coefficients are contracted with the stencils first, and all partitions :math:`p` share the result. The backward
+    pass computes it again, so nothing but the arguments is kept. On a CPU with a C++ compiler this is one compiled
+    pass; elsewhere, and when PyTorch traces or compiles, it is made of torch's own operations.
+
+    Args:
+        u: features, channels counted by partition p, field m, component g.
+        coefficients: channels counted by field m, derivative alpha, component g, at the pixels of the answer.
+        stencils: a constant, (components, derivatives, taps), for taps row by row.
+        padding: zeros on each side of ``u``.
+
+    Shape: u (B, P M G, H, W), coefficients (B, M D G, H', W'), stencils (G, D, T) to (B, P M G, H', W').
+    """
+    size = round(stencils.shape[2] ** 0.5)
+    expected = tuple(side + 2 * padding - size + 1 for side in u.shape[2:])
+    if tuple(coefficients.shape[2:]) != expected or min(expected) < 1:
+        raise ShapeError(
+            f"features of shape {tuple(u.shape)} with padding {padding} and stencils of {size} x {size} pixels need "
+            f"coefficients for {expected} pixels, got shape {tuple(coefficients.shape)}."
+        )
+    dtype = torch.promote_types(u.dtype, torch.float32)
+    wide = u.to(dtype), coefficients.to(dtype), stencils.to(dtype)
+    if torch.compiler.is_compiling():
+        return _weighted_sum(*wide, padding).to(u.dtype)
+    with torch.autocast(u.device.type, enabled=False):
+        return _Taps.apply(*wide, padding).to(u.dtype)  # pyright: ignore[reportAttributeAccessIssue]
+
+
+class _Taps(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, u: Tensor, coefficients: Tensor, stencils: Tensor, padding: int) -> Tensor:
+        ctx.save_for_backward(u, coefficients, stencils)
+        ctx.padding = padding
+        kernel = _native("forward", u, stencils)
+        if kernel is None:
+            parts = zip(_chunks(u), _chunks(coefficients), strict=True)
+            return torch.cat([_weighted_sum(some, a, stencils, padding) for some, a in parts])
+        u, a, s = u.contiguous(), coefficients.contiguous(), stencils.contiguous()
+        answer = torch.empty(*u.shape[:2], *a.shape[2:], dtype=u.dtype)
+        kernel(*map(_address, (a, u, s, answer)), _sizes(u, a, s, padding))
+        return answer
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, None, None]:
+        u, coefficients, stencils = ctx.saved_tensors
+        if torch.is_grad_enabled():  # second derivatives are asked for
+            found = torch.autograd.grad(
+                _weighted_sum(u, coefficients, stencils, ctx.padding), (u, coefficients), gradients, create_graph=True
+            )
+            return *found, None, None
+        kernel = _native("backward", u, stencils)
+        if kernel is None:
+            parts = zip(_chunks(gradients[0]), _chunks(u), _chunks(coefficients), strict=True)
+            found = [_gradients(g, some, a, stencils, ctx.padding) for g, some, a in parts]
+            to_u, to_a = (torch.cat(part) for part in zip(*found, strict=True))
+            return to_u, to_a, None, None
+        g, u, a, s = (t.contiguous() for t in (gradients[0], u, coefficients, stencils))
+        to_a, to_u = torch.empty_like(a), torch.empty_like(u)
+        kernel(*map(_address, (a, u, s, g, to_a, to_u)), _sizes(u, a, s, ctx.padding))
+        return to_u, to_a, None, None
+
+
+def _native(name: str, u: Tensor, stencils: Tensor) -> Any:
+    """The compiled pass, if there is one for these arguments."""
+    size = round(stencils.shape[2] ** 0.5)
+    if u.device.type != "cpu" or u.dtype not in (torch.float32, torch.float64) or size not in _NATIVE_SIZES:
+        return None
+    library = native_library(_SOURCE)
+    return library and getattr(library, f"{str(u.dtype).removeprefix('torch.')}_{name}_{size}")
+
+
+def _address(t: Tensor) -> ctypes.c_void_p:
+    return ctypes.c_void_p(t.data_ptr())
+
+
+def _sizes(u: Tensor, a: Tensor, s: Tensor, padding: int) -> Any:
+    components, derivatives, _ = s.shape
+    fields = a.shape[1] // (components * derivatives)
+    partitions = u.shape[1] // (components * fields)
+    threads = torch.get_num_threads()
+    values = (len(u), fields, derivatives, components, partitions, *u.shape[2:], padding, threads)
+    return (ctypes.c_long * len(values))(*values)
+
+
+def _chunks(t: Tensor) -> tuple[Tensor, ...]:
+    """Sample by sample on a CPU, where tap weights of one sample stay in the cache; all at once elsewhere."""
+    return t.split(1) if t.device.type == "cpu" and len(t) else (t,)
+
+
+def _tap_weights(coefficients: Tensor, stencils: Tensor) -> tuple[Tensor, ...]:
+    """For each tap, its weights (B, 1, M, G, H', W')."""
+    components, derivatives, _ = stencils.shape
+    a = coefficients.unflatten(1, (-1, derivatives, components))
+    return torch.einsum("bmdgyx,gdt->tbmgyx", a, stencils).unsqueeze(2).unbind(0)
+
+
+def _windows(padded: Tensor, coefficients: Tensor, stencils: Tensor) -> list[Tensor]:
+    """For each tap, the padded features it meets, (B, P, M, G, H', W'), as views."""
+    components, derivatives, taps = stencils.shape
+    size, fields = round(taps**0.5), coefficients.shape[1] // (components * derivatives)
+    planes, (rows, columns) = padded.unflatten(1, (-1, fields, components)), coefficients.shape[2:]
+    return [planes[..., y : y + rows, x : x + columns] for y in range(size) for x in range(size)]
+
+
+def _weighted_sum(u: Tensor, coefficients: Tensor, stencils: Tensor, padding: int) -> Tensor:
+    weights = _tap_weights(coefficients, stencils)
+    seen = _windows(F.pad(u, (padding,) * 4), coefficients, stencils)
+    products = (w * v for w, v in zip(weights, seen, strict=True))
+    found = next(products)
+    for product in products:
+        found = found + product
+    return found.flatten(1, 3)
+
+
+def _gradients(g: Tensor, u: Tensor, coefficients: Tensor, stencils: Tensor, padding: int) -> tuple[Tensor, Tensor]:
+    """Of the features and of the coefficients."""
+    padded = F.pad(u, (padding,) * 4)
+    seen, to_padded = _windows(padded, coefficients, stencils), torch.zeros_like(padded)
+    targets = _windows(to_padded, coefficients, stencils)
+    g = g.reshape(seen[0].shape)
+    to_weights = []
+    for weight, v, target in zip(_tap_weights(coefficients, stencils), seen, targets, strict=True):
+        target.addcmul_(weight.expand_as(g), g)
+        to_weights.append((g * v).sum(1))
+    to_a = torch.einsum("tbmgyx,gdt->bmdgyx", torch.stack(to_weights), stencils).flatten(1, 3)
+    height, width = u.shape[2:]
+    return to_padded[:, :, padding : padding + height, padding : padding + width].contiguous(), to_a
