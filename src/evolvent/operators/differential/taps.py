@@ -67,10 +67,9 @@ class _Taps(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, None, None]:
         u, coefficients, stencils = ctx.saved_tensors
         if torch.is_grad_enabled():  # second derivatives are asked for
-            found = torch.autograd.grad(
-                _weighted_sum(u, coefficients, stencils, ctx.padding), (u, coefficients), gradients, create_graph=True
-            )
-            return *found, None, None
+            answer = _weighted_sum(u, coefficients, stencils, ctx.padding)
+            to_u, to_a = torch.autograd.grad(answer, (u, coefficients), gradients, create_graph=True)
+            return to_u, to_a, None, None
         kernel = _native("backward", u, stencils)
         if kernel is None:
             parts = zip(_chunks(gradients[0]), _chunks(u), _chunks(coefficients), strict=True)
