@@ -1,5 +1,13 @@
 """Differential operators that commute with rotations: stencils, and layers over fields."""
 
+from evolvent.operators.differential.field_activation import FieldActivation, FieldDropout, NormActivation
+from evolvent.operators.differential.field_norm import FieldBatchNorm
+from evolvent.operators.differential.field_pooling import (
+    EquivarianceWarning,
+    FieldPooling,
+    GroupRestriction,
+    OrientationPooling,
+)
 from evolvent.operators.differential.steerable import Basis, FieldLinear, SteerablePDO
 from evolvent.operators.differential.stencils import (
     Discretisation,
@@ -12,10 +20,18 @@ from evolvent.operators.differential.stencils import (
 __all__ = [
     "Basis",
     "Discretisation",
+    "EquivarianceWarning",
+    "FieldActivation",
+    "FieldBatchNorm",
+    "FieldDropout",
     "FieldLinear",
+    "FieldPooling",
     "FiniteDifferences",
     "FittedGaussian",
     "GaussianDerivatives",
+    "GroupRestriction",
+    "NormActivation",
+    "OrientationPooling",
     "SteerablePDO",
     "rotated_stencils",
 ]
