@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-import torch
 from annotated_types import Ge, Gt, Len
 from torch import Tensor, nn
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from evolvent._core.lazy import attach
 from evolvent.testing.compilation import check_compiles, check_exports
+from evolvent.testing.equivariance import check_equivariance
 from evolvent.testing.gradients import check_gradient
 from evolvent.testing.integrators import all_integrators, check_integrator, observed_order
 from evolvent.testing.networks import check_network
@@ -27,6 +28,7 @@ __all__ = [
     "Problem",
     "all_integrators",
     "check_compiles",
+    "check_equivariance",
     "check_exports",
     "check_gradient",
     "check_integrator",

@@ -1,5 +1,14 @@
 """Differential operators that commute with rotations: stencils, and layers over fields."""
 
+from evolvent.operators.differential.field_activation import FieldActivation, FieldDropout, NormActivation
+from evolvent.operators.differential.field_bias import FieldBias
+from evolvent.operators.differential.field_norm import FieldBatchNorm
+from evolvent.operators.differential.field_pooling import (
+    EquivarianceWarning,
+    FieldPooling,
+    GroupRestriction,
+    OrientationPooling,
+)
 from evolvent.operators.differential.neural import Coefficients, NeuralEPDO, dense
 from evolvent.operators.differential.steerable import Basis, FieldLinear, SteerablePDO
 from evolvent.operators.differential.stencils import (
@@ -15,11 +24,20 @@ __all__ = [
     "Basis",
     "Coefficients",
     "Discretisation",
+    "EquivarianceWarning",
+    "FieldActivation",
+    "FieldBatchNorm",
+    "FieldBias",
+    "FieldDropout",
     "FieldLinear",
+    "FieldPooling",
     "FiniteDifferences",
     "FittedGaussian",
     "GaussianDerivatives",
+    "GroupRestriction",
     "NeuralEPDO",
+    "NormActivation",
+    "OrientationPooling",
     "SteerablePDO",
     "apply_derivatives",
     "dense",

@@ -1,0 +1,122 @@
+"""Batch normalisation of fields."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _NormBase
+
+from evolvent.groups import Field, Representation
+from evolvent.operators.differential.constants import ConstantsModule
+from evolvent.operators.differential.field_checks import check_orthogonal
+
+
+class FieldBatchNorm(ConstantsModule):
+    r"""Batch normalisation that commutes with the group: one mean, deviation and scale for each field.
+
+    .. math:: v = w\, \frac{u - P \operatorname E u}{\sqrt{\operatorname E |u - P \operatorname E u|^2 / d + \epsilon}}
+              + \sum_k b_k e_k
+
+    :math:`P` is the projection on the vectors that no element of the group changes, the :math:`e_k` span them, and
+    :math:`d` is the size of a field. Expectations are over batch and pixels; in evaluation those of training are used,
+    as :class:`torch.nn.BatchNorm2d` does. For regular and quotient fields this is a batch normalisation of each field
+    as if it were one channel, with two parameters; scalars are normalised as ever. Only this case is synchronised
+    between processes by :class:`torch.nn.SyncBatchNorm`.
+
+    Args:
+        field: of any orthogonal representation.
+        eps: :math:`\epsilon`.
+        momentum: weight of the newest batch in the running statistics.
+
+    Shape: (B, field.channels, H, W) to the same.
+
+    >>> from evolvent.groups import cyclic, regular_fields
+    >>> norm = FieldBatchNorm(regular_fields(cyclic(8), 4))
+    >>> norm(torch.randn(2, 32, 5, 5)).shape, sum(p.numel() for p in norm.parameters())
+    (torch.Size([2, 32, 5, 5]), 8)
+    """
+
+    def __init__(self, field: Field, eps: float = 1e-5, momentum: float = 0.1) -> None:
+        super().__init__()
+        check_orthogonal(field, "FieldBatchNorm")
+        self.in_field = self.out_field = field
+        self.one_channel = _moves_entries_anywhere(field.representation)
+        if self.one_channel:
+            self.norm = nn.BatchNorm2d(field.multiplicity, eps, momentum)
+        else:
+            directions = invariant_directions(field.representation)
+            self.add_constant("directions", directions)
+            self.add_constant("coordinates", np.linalg.pinv(directions))
+            self.norm = _FibreBatchNorm(field.multiplicity, directions.shape[1], eps, momentum)
+
+    def forward(self, u: Tensor) -> Tensor:
+        self.in_field.check(u, "FieldBatchNorm")
+        if self.one_channel:
+            height = self.in_field.size * u.shape[2]
+            return self.norm(u.reshape(len(u), self.in_field.multiplicity, height, u.shape[3])).reshape(u.shape)
+        return self.norm(self.in_field.fibres(u), self.directions, self.coordinates).flatten(1, 2)
+
+    def extra_repr(self) -> str:
+        return str(self.in_field)
+
+
+class _FibreBatchNorm(_NormBase):
+    """The general case, on features with an axis for fields and one for the channels of each, (B, fields, d, H, W).
+
+    The base class makes gradient strategies leave its statistics alone when they compute a step again.
+    """
+
+    def __init__(self, fields: int, directions: int, eps: float, momentum: float) -> None:
+        super().__init__(fields, eps, momentum)
+        self.bias = nn.Parameter(torch.zeros(fields, directions))
+        self.running_mean = torch.zeros(fields, directions)
+
+    def forward(self, v: Tensor, directions: Tensor, coordinates: Tensor) -> Tensor:
+        wide = v.to(torch.promote_types(v.dtype, self.weight.dtype))
+        mean = wide.mean(dim=(0, 3, 4)) @ coordinates.T if self.training else self.running_mean
+        assert mean is not None
+        centred = wide - (mean @ directions.T)[:, :, None, None]
+        variance = centred.square().mean(dim=(0, 2, 3, 4)) if self.training else self.running_var
+        assert variance is not None
+        if self.training:
+            self._follow(mean, variance, v.numel() // len(variance))
+        scale = self.weight * torch.rsqrt(variance + self.eps)
+        shift = self.bias @ directions.T
+        return (centred * scale[:, None, None, None] + shift[:, :, None, None]).to(v.dtype)
+
+    @torch.no_grad()
+    def _follow(self, mean: Tensor, variance: Tensor, count: int) -> None:
+        """Move the running statistics; as in PyTorch, their variance is the unbiased one."""
+        assert self.running_mean is not None
+        assert self.running_var is not None
+        assert self.num_batches_tracked is not None
+        assert self.momentum is not None
+        self.num_batches_tracked.add_(1)
+        self.running_mean.lerp_(mean.to(self.running_mean.dtype), self.momentum)
+        self.running_var.lerp_((variance * count / (count - 1)).to(self.running_var.dtype), self.momentum)
+
+    def _check_input_dim(self, input: Tensor) -> None:
+        """The layer around this one has checked it."""
+
+
+def invariant_directions(representation: Representation) -> np.ndarray:
+    """Vectors that span those that no element changes, (size, count).
+
+    They are the same whatever basis a linear algebra library comes up with: in some entries they are unit vectors.
+    Where entries are only moved, each is 1 on those that are moved to each other, and 0 elsewhere.
+
+    >>> from evolvent.groups import cyclic, direct_sum, regular, trivial
+    >>> invariant_directions(direct_sum(trivial(cyclic(2)), regular(cyclic(2)))).T.round(12).tolist()
+    [[1.0, 0.0, 0.0], [0.0, 1.0, 1.0]]
+    """
+    found, entries = representation.invariants, []
+    for entry in range(len(found)):
+        if np.linalg.matrix_rank(found[[*entries, entry]], tol=1e-6) > len(entries):
+            entries.append(entry)
+    return found @ np.linalg.inv(found[entries]) + 0.0
+
+
+def _moves_entries_anywhere(representation: Representation) -> bool:
+    """Whether it moves entries, and each to every place: then all have one mean."""
+    return representation.permutation is not None and representation.invariants.shape[1] == 1
