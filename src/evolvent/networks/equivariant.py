@@ -120,19 +120,22 @@ class InvariantHead(nn.Sequential):
         )
 
 
-MakeLayer = Callable[[Field, Field, int], nn.Module]
+MakeLayer = Callable[[Field, Field, int, bool], list[nn.Module]]
 
 
 def _six_layers(options: EquivariantOptions, make_layer: MakeLayer) -> EquivariantNetwork:
-    """The network whose later layers, between two fields and with some padding, are what ``make_layer`` makes."""
+    """The network whose later layers are what ``make_layer`` makes, between two fields, with padding and pooling."""
     layers, field = [], scalars(read_group(options.group), options.in_channels)
     for number, after in enumerate(_fields(options)):
         if after.group != field.group:
             restriction = GroupRestriction(field, after.group)
             layers[-1].append(restriction)
             field = restriction.out_field
-        operator = _lift(options, field, after) if number == 0 else make_layer(field, after, _PADDING[number])
-        layers.append(_block(operator, after, pooled=number in _POOLED))
+        if number == 0:
+            operators: list[nn.Module] = [_lift(options, field, after)]
+        else:
+            operators = make_layer(field, after, _PADDING[number], number in _POOLED)
+        layers.append(nn.Sequential(*operators, FieldBias(after), FieldBatchNorm(after), FieldActivation(after, "elu")))
         field = after
     head = InvariantHead(field, options.hidden, options.num_classes, options.dropout)
     return EquivariantNetwork(layers, head, in_channels=options.in_channels, smallest=19)
@@ -160,9 +163,8 @@ def _lift(options: EquivariantOptions, image: Field, after: Field) -> SteerableP
     return SteerablePDO(image, after, options.order, discretisation, padding=_PADDING[0])
 
 
-def _block(operator: nn.Module, field: Field, pooled: bool) -> nn.Sequential:
-    pooling = [FieldPooling(field, 2, "max", pad=True)] if pooled else []
-    return nn.Sequential(operator, FieldBias(field), FieldBatchNorm(field), *pooling, FieldActivation(field, "elu"))
+def _pooling(field: Field, pooled: bool) -> list[nn.Module]:
+    return [FieldPooling(field, 2, pad=True)] if pooled else []
 
 
 @register_family("steerable_pdo", EquivariantOptions, papers=("jenner2022", "weiler2019"), recipe="epdo-table2-cpu")
@@ -171,10 +173,10 @@ def steerable_pdo(options: EquivariantOptions) -> EquivariantNetwork:
 
     .. math:: u_{j+1} = \sigma\Bigl(\mathcal B\Bigl(\sum_{|\alpha| \le N} W_{j\alpha}\, \partial^\alpha u_j\Bigr)\Bigr)
 
-    Jenner and Weiler 2022, the network of Table 2 of He et al. 2022: stencils of 5 x 5 pixels, maximum pooling after
-    layers 2 and 3, the largest orientation and pixel, two fully connected layers. Between regular fields of cyclic
-    groups the operators are the band-limited ones, as in the published network. Its pooling leaves rows of odd maps
-    out, which breaks quarter turns; here windows are centred.
+    Jenner and Weiler 2022, the network of Table 2 of He et al. 2022: stencils of 5 x 5 pixels, pooling in layers 2 and
+    3, the largest orientation and pixel, two fully connected layers. Between regular fields of cyclic groups the
+    operators are the band-limited ones, as in the published network. That one takes maxima and leaves rows of odd maps
+    out, which breaks quarter turns; here pooling averages over centred windows.
 
     Shape: (B, in_channels, H, W) to (B, num_classes); any H and W of at least 19.
 
@@ -184,10 +186,11 @@ def steerable_pdo(options: EquivariantOptions) -> EquivariantNetwork:
     """
     discretisation = make_discretisation(options.discretisation, options.sigma)
 
-    def layer(before: Field, after: Field, padding: int) -> nn.Module:
+    def layer(before: Field, after: Field, padding: int, pooled: bool) -> list[nn.Module]:
         plain = before.representation == regular(before.group) and not before.group.mirrored
         basis = "band_limited" if plain and after.representation == regular(after.group) else "complete"
-        return SteerablePDO(before, after, options.order, discretisation, padding=padding, basis=basis)
+        operator = SteerablePDO(before, after, options.order, discretisation, padding=padding, basis=basis)
+        return [operator, *_pooling(after, pooled)]
 
     return _six_layers(options, layer)
 
@@ -199,9 +202,10 @@ def epdo(options: NeuralOptions) -> EquivariantNetwork:
     .. math:: u_{j+1} = \sigma\Bigl(\mathcal B\Bigl(P_j \sum_{|\alpha| \le N} w_{j\alpha}(u_j) \circ \partial^\alpha u_j
               \Bigr)\Bigr), \qquad w_j(u) = W_j^2\, ReLU(W_j^1 u)
 
-    He et al. 2022, Table 2, with linear maps :math:`P_j` of fields. The first layer is a steerable PDO. The paper does
-    not print the widths of its networks with quotient fields (229K) and with mirrorings (525K); those here are chosen
-    to come near.
+    He et al. 2022, Table 2, with linear maps :math:`P_j` of fields. The first layer is a steerable PDO. Averages over
+    windows of pixels, in layers 2 and 3, are taken before :math:`P_j`, which is the same at a fraction of the cost. The
+    paper does not print the widths of its networks with quotient fields (229K) and with mirrorings (525K); those here
+    are chosen to come near.
 
     Shape: (B, in_channels, H, W) to (B, num_classes); any H and W of at least 19.
 
@@ -211,11 +215,11 @@ def epdo(options: NeuralOptions) -> EquivariantNetwork:
     """
     discretisation = make_discretisation(options.discretisation, options.sigma)
 
-    def layer(before: Field, after: Field, padding: int) -> nn.Module:
+    def layer(before: Field, after: Field, padding: int, pooled: bool) -> list[nn.Module]:
         operator = NeuralEPDO(
             before, options.order, options.reduction, options.partitions, "diagonal", discretisation, padding=padding
         )
-        return nn.Sequential(operator, FieldLinear(before, after))
+        return [operator, *_pooling(before, pooled), FieldLinear(before, after)]
 
     return _six_layers(options, layer)
 

@@ -96,3 +96,18 @@ def pointwise(u: Tensor, weight: Tensor, *, relu: bool = False) -> Tensor:
 def channels_are_neighbours(u: Tensor) -> bool:
     """Whether features (B, C, H, W) lie in memory pixel after pixel, and not channel after channel."""
     return u.is_contiguous(memory_format=torch.channels_last) and not u.is_contiguous()
+
+
+def channel_major(u: Tensor) -> Tensor:
+    """Features (B, C, H, W) as (C, B, H, W), channel after channel in memory; copied only if they do not lie so."""
+    return u.transpose(0, 1).contiguous()
+
+
+def mix_channels(u: Tensor, weight: Tensor) -> Tensor:
+    """The convolution of ``u``, (B, C, H, W), with ``weight``, (C', C), as one matrix product over all samples.
+
+    The result lies in memory channel after channel, as :func:`channel_major` has it, so that a chain of such layers
+    copies nothing.
+    """
+    planes = channel_major(u)
+    return (weight @ planes.flatten(1)).view(-1, *planes.shape[1:]).transpose(0, 1)

@@ -53,9 +53,16 @@ class FieldBatchNorm(ConstantsModule):
     def forward(self, u: Tensor) -> Tensor:
         self.in_field.check(u, "FieldBatchNorm")
         if self.one_channel:
-            height = self.in_field.size * u.shape[2]
-            return self.norm(u.reshape(len(u), self.in_field.multiplicity, height, u.shape[3])).reshape(u.shape)
+            return self._as_one_channel(u)
         return self.norm(self.in_field.fibres(u), self.directions, self.coordinates).flatten(1, 2)
+
+    def _as_one_channel(self, u: Tensor) -> Tensor:
+        """All numbers of a field are one channel; what lies channel after channel in memory stays so."""
+        fields = self.in_field.multiplicity
+        if u.transpose(0, 1).is_contiguous() and not u.is_contiguous():
+            planes = u.transpose(0, 1)
+            return self.norm(planes.reshape(1, fields, -1, u.shape[3])).view(planes.shape).transpose(0, 1)
+        return self.norm(u.reshape(len(u), fields, -1, u.shape[3])).view(u.shape)
 
     def extra_repr(self) -> str:
         return str(self.in_field)

@@ -129,9 +129,12 @@ class FieldPooling(nn.Module):
             self._check_size(height, width)
         windows = [_centred_windows(side, self.size) if self.pad else (self.size, 0) for side in (height, width)]
         window, padding = ([pair[k] for pair in windows] for k in (0, 1))
+        planes = u if u.is_contiguous() else u.transpose(0, 1)  # either way plane by plane, so memory keeps its order
         if self.how == "max":
-            return F.max_pool2d(u, window, self.size, padding)
-        return F.avg_pool2d(u, window, self.size, padding, count_include_pad=False)
+            pooled = F.max_pool2d(planes, window, self.size, padding)
+        else:
+            pooled = F.avg_pool2d(planes, window, self.size, padding, count_include_pad=False)
+        return pooled if planes is u else pooled.transpose(0, 1)
 
     def _check_size(self, height: int, width: int) -> None:
         if min(height, width) < self.size:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 import torch
@@ -23,7 +23,7 @@ from evolvent.groups import (
 )
 from evolvent.groups.representation import range_of
 from evolvent.operators._contract import LinearOperator
-from evolvent.operators.convolution import pointwise
+from evolvent.operators.convolution import mix_channels
 from evolvent.operators.differential.constants import ConstantsModule
 from evolvent.operators.differential.stencils import Discretisation, FiniteDifferences, FittedGaussian, rotated_stencils
 
@@ -62,6 +62,7 @@ class SteerablePDO(LinearOperator, ConstantsModule):
     space_axes = 2
     stencils: Tensor
     relative: Tensor
+    absolute: Tensor
     modes: Tensor
     coefficients: Tensor
 
@@ -102,6 +103,7 @@ class SteerablePDO(LinearOperator, ConstantsModule):
         group, moved = self.in_field.group, self.in_field.representation.permutation
         assert moved is not None
         self.add_constant("relative", moved[group.inverses])
+        self.add_constant("absolute", moved)
         self.add_constant("stencils", rotated_stencils(group, self.order, self.discretisation))
         count = self.in_field.size * len(multi_indices(self.order))
         if self.basis == "band_limited" and self.in_field.size > 1:
@@ -131,7 +133,7 @@ class SteerablePDO(LinearOperator, ConstantsModule):
     def _turned_kernel(self) -> Tensor:
         weight = self.weight @ self.modes if hasattr(self, "modes") else self.weight
         own = weight.unflatten(2, (self.in_field.size, -1))  # (o, i, h, D), seen from the first orientation
-        turned = own[:, :, self.relative]  # (o, i, g, h, D)
+        turned = _turned(own, self.relative, self.absolute)  # (o, i, g, h, D)
         if self.order == 0:  # all stencils are one
             return (turned * self.stencils[0]).transpose(1, 2)
         return torch.einsum("oighd,gdt->ogiht", turned, self.stencils)
@@ -144,7 +146,7 @@ class SteerablePDO(LinearOperator, ConstantsModule):
         self.in_field.check(u, type(self).__name__)
         kernel = self.kernel()
         if self.discretisation.size == 1 and self.padding == 0:
-            return pointwise(u, kernel.to(u.dtype))
+            return mix_channels(u, kernel.flatten(1))
         return F.conv2d(u, kernel, padding=self.padding)
 
     def adjoint(self, v: Tensor) -> Tensor:
@@ -176,6 +178,30 @@ class FieldLinear(SteerablePDO):
 
     def extra_repr(self) -> str:
         return f"{self.in_field} -> {self.out_field}"
+
+
+class _Turned(torch.autograd.Function):
+    r"""The weights as each orientation sees them, :math:`c_{g^{-1} h}`, with a backward pass that only gathers.
+
+    Shape: (o, i, h, D) to (o, i, g, h, D).
+    """
+
+    @staticmethod
+    def forward(ctx: Any, own: Tensor, relative: Tensor, absolute: Tensor) -> Tensor:
+        ctx.save_for_backward(absolute)
+        return own[:, :, relative]
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
+        (absolute,) = ctx.saved_tensors
+        orientations = torch.arange(len(absolute), device=absolute.device)[:, None]
+        return gradients[0][:, :, orientations, absolute].sum(2), None, None
+
+
+def _turned(own: Tensor, relative: Tensor, absolute: Tensor) -> Tensor:
+    if torch.compiler.is_compiling():
+        return own[:, :, relative]
+    return _Turned.apply(own, relative, absolute)  # pyright: ignore[reportReturnType]
 
 
 def _kernels_turn(in_field: Field, out_field: Field) -> bool:

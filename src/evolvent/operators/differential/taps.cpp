@@ -85,12 +85,13 @@ inline void tap_weights(const T* a, long area, const T* stencils, long derivativ
 template <typename T> struct Task {
     long batch, group, orientation;
     Task(long i, const Sizes& n)
-        : batch(i / (n.groups * n.orientations)), group(i / n.orientations % n.groups), orientation(i % n.orientations) {}
+        : batch(i % n.batch), group(i / n.batch / n.orientations), orientation(i / n.batch % n.orientations) {}
+    // planes are counted by channel, then by sample
     long coefficient_plane(const Sizes& n) const {
-        return (batch * n.groups + group) * n.derivatives * n.orientations + orientation;
+        return (group * n.derivatives * n.orientations + orientation) * n.batch + batch;
     }
     long field_plane(const Sizes& n, long p) const {
-        return ((batch * n.partitions + p) * n.groups + group) * n.orientations + orientation;
+        return ((p * n.groups + group) * n.orientations + orientation) * n.batch + batch;
     }
 };
 
@@ -106,7 +107,8 @@ void forward(const T* coefficients, const T* image, const T* stencils, T* answer
             const Task<T> task(i, n);
             const T* s = stencils + task.orientation * n.derivatives * K * K;
             plane.gather_answer_planes(
-                coefficients + task.coefficient_plane(n) * pixels, n.derivatives, n.orientations * pixels, a.data());
+                coefficients + task.coefficient_plane(n) * pixels, n.derivatives, n.orientations * n.batch * pixels,
+                a.data());
             for (long p = 0; p < n.partitions; ++p)
                 plane.gather_image(image + task.field_plane(n, p) * n.height * n.width, &u[p * plane.stride]);
             for (long x = 0; x < plane.area; x += LANES) {
@@ -165,7 +167,7 @@ void backward(const T* coefficients, const T* image, const T* stencils, const T*
         for (long i = 0; i < tasks; ++i) {
             const Task<T> task(i, n);
             const T* s = stencils + task.orientation * n.derivatives * K * K;
-            const long mine = task.coefficient_plane(n) * pixels, step = n.orientations * pixels;
+            const long mine = task.coefficient_plane(n) * pixels, step = n.orientations * n.batch * pixels;
             plane.gather_answer_planes(coefficients + mine, n.derivatives, step, a.data());
             for (long p = 0; p < n.partitions; ++p) {
                 plane.gather_image(image + task.field_plane(n, p) * n.height * n.width, &u[p * plane.stride]);

@@ -12,6 +12,7 @@ from torch.nn import functional as F
 
 from evolvent._core.errors import ShapeError
 from evolvent._core.native import native_library
+from evolvent.operators.convolution import channel_major
 
 _SOURCE = Path(__file__).with_suffix(".cpp")
 _NATIVE_SIZES = (1, 3, 5, 7)
@@ -58,10 +59,10 @@ class _Taps(torch.autograd.Function):
         if kernel is None:
             parts = zip(_chunks(u), _chunks(coefficients), strict=True)
             return torch.cat([_weighted_sum(some, a, stencils, padding) for some, a in parts])
-        u, a, s = u.contiguous(), coefficients.contiguous(), stencils.contiguous()
-        answer = torch.empty(*u.shape[:2], *a.shape[2:], dtype=u.dtype)
+        u, a, s = channel_major(u), channel_major(coefficients), stencils.contiguous()
+        answer = torch.empty(len(u), *a.shape[1:], dtype=u.dtype)
         kernel(*map(_address, (a, u, s, answer)), _sizes(u, a, s, padding))
-        return answer
+        return answer.transpose(0, 1)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, None, None]:
@@ -76,10 +77,10 @@ class _Taps(torch.autograd.Function):
             found = [_gradients(g, some, a, stencils, ctx.padding) for g, some, a in parts]
             to_u, to_a = (torch.cat(part) for part in zip(*found, strict=True))
             return to_u, to_a, None, None
-        g, u, a, s = (t.contiguous() for t in (gradients[0], u, coefficients, stencils))
-        to_a, to_u = torch.empty_like(a), torch.empty_like(u)
+        g, u, a = (channel_major(t) for t in (gradients[0], u, coefficients))
+        to_a, to_u, s = torch.empty_like(a), torch.empty_like(u), stencils.contiguous()
         kernel(*map(_address, (a, u, s, g, to_a, to_u)), _sizes(u, a, s, ctx.padding))
-        return to_u, to_a, None, None
+        return to_u.transpose(0, 1), to_a.transpose(0, 1), None, None
 
 
 def _native(name: str, u: Tensor, stencils: Tensor) -> Any:
@@ -97,10 +98,10 @@ def _address(t: Tensor) -> ctypes.c_void_p:
 
 def _sizes(u: Tensor, a: Tensor, s: Tensor, padding: int) -> Any:
     components, derivatives, _ = s.shape
-    fields = a.shape[1] // (components * derivatives)
-    partitions = u.shape[1] // (components * fields)
+    fields = len(a) // (components * derivatives)
+    partitions = len(u) // (components * fields)
     threads = torch.get_num_threads()
-    values = (len(u), fields, derivatives, components, partitions, *u.shape[2:], padding, threads)
+    values = (u.shape[1], fields, derivatives, components, partitions, *u.shape[2:], padding, threads)
     return (ctypes.c_long * len(values))(*values)
 
 
