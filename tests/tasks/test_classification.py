@@ -133,3 +133,14 @@ def test_without_rotation_training_sees_the_same_bits():
 def test_angles_outside_0_to_180_are_refused(degrees):
     with pytest.raises(ValueError, match="rotate"):
         AugmentConfig(rotate=degrees)
+
+
+def test_labelled_images_are_classified_as_in_evaluation():
+    task, source = make_task(count=40)
+    some = task.labelled_images(source, 20)
+    assert some.labels.bincount().tolist() == [2] * 10  # stratified
+    assert len(task.labelled_images(source, 1000).images) == 40
+    with torch.no_grad():
+        task.model.eval()
+        assert torch.equal(some.classifier(some.images), task.model(task.preprocess(some.images)))
+        assert task.preprocess(some.background[None]).abs().max() < 1e-6
