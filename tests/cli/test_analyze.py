@@ -129,6 +129,17 @@ def test_fewer_images_are_a_draw_that_all_seeds_share(run):
     assert {read(run, cell, "angles")["count"] for cell in CELLS} == {50}
 
 
+def test_a_network_without_evolutions_is_passed_over(tmp_path):
+    folder = tmp_path / "run"
+    cnn = "variants={cnn: {model: {name: cnn, options: {channels: [2, 2, 2, 2, 2, 2]}}}}"
+    settings = ["data.fraction=0.05", "training.epochs=1", "seeds=[0]", cnn]
+    answer("run", "demo", "--out", str(folder), *(part for value in settings for part in ("--set", value)))
+    for what in ("stability", "field-of-view", "spectra"):
+        assert "cnn-seed0: nothing to measure" in answer("analyze", str(folder), what)
+    assert not list(folder.rglob("analysis"))
+    assert "accuracy on 100 images" in answer("analyze", str(folder), "angles", "--inputs", "100")
+
+
 def test_a_task_without_labelled_images_is_refused(tmp_path, monkeypatch, capsys):
     folder = tmp_path / "run"
     answer("run", "spirals", "--out", str(folder), "--set", "training.steps=2", "--set", "training.epoch_steps=1")

@@ -14,6 +14,7 @@ from evolvent.data import (
     ImageSet,
     ImageSource,
     Material,
+    Preprocess,
     add_noise,
     random_crop,
     random_flip,
@@ -144,3 +145,10 @@ def test_labelled_images_are_classified_as_in_evaluation():
         task.model.eval()
         assert torch.equal(some.classifier(some.images), task.model(task.preprocess(some.images)))
         assert task.preprocess(some.background[None]).abs().max() < 1e-6
+
+
+def test_a_network_without_evolutions_has_no_features_in_time():
+    task, _ = make_task()
+    task.preprocess = Preprocess(torch.zeros(1, 1, 1))
+    task.model = create_model("cnn", channels=(2,) * 6, in_channels=1).eval()
+    assert task.features(torch.zeros(1, 22, 22, dtype=torch.uint8)) == []

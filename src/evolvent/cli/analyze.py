@@ -39,6 +39,9 @@ def analyze(
             trained = load_trained(folder, shelf)
         with working(f"measuring {trained.cell.label}") as tell:
             found = analysis.measure(trained, inputs or analysis.inputs, tell)
+        if not found:
+            show_line(f"{trained.cell.label}: nothing to measure; its network has no parts of this kind")
+            continue
         show_table(*analysis.rows(found), title=trained.cell.label)
         for warning in warnings(what, found):
             show_line(f"warning: {warning}")

@@ -2,6 +2,7 @@
 
 from evolvent.networks import (
     building,
+    cnn,
     diff_resnet,
     diff_resnet_fewshot,
     diff_resnet_graph,
@@ -37,6 +38,7 @@ __all__ = [
     "Paper",
     "PointNetwork",
     "building",
+    "cnn",
     "create_model",
     "diff_resnet",
     "diff_resnet_fewshot",

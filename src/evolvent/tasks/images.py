@@ -187,7 +187,7 @@ class ImageTask(Task):
             shown = torch.linspace(0, in_time.shape[1] - 1, min(_CHANNELS_SHOWN, in_time.shape[1])).long()
             maps.append(in_time[:, shown].numpy())
             norms.append(in_time.flatten(1).norm(dim=1).numpy())
-        return [Features("Features through time", image.cpu().numpy(), maps, norms)]
+        return [Features("Features through time", image.cpu().numpy(), maps, norms)] if maps else []
 
 
 def images_of(source: Any) -> ImageSet:
