@@ -108,6 +108,45 @@ def test_spectra_of_the_maps_are_listed(run):
     assert "12 maps of the trained network" in body
 
 
+def test_accuracy_over_angles_is_that_of_the_test_and_is_drawn(run):
+    text = answer("analyze", str(run), "angles")
+    for part in ("rotated by", "345°", "accuracy on 360 images", "mean", "report:"):
+        assert part in text, part
+    for cell in CELLS:
+        found = read(run, cell, "angles")
+        assert found["angles"] == list(range(0, 360, 15))
+        assert found["count"] == 360  # all there are, of 1000 at most
+        result = json.loads((run / "cells" / cell / "result.json").read_text())
+        assert found["accuracy"][0] == pytest.approx(result["figures"]["accuracy"], abs=1.01 / 360)
+    body = section((run / "report.html").read_text(), "angles")
+    assert body.count("<svg") == 1
+    for part in ("Mean over angles", "Lowest at", "Accuracy at each angle", "345°", "medians over seeds", "stiff"):
+        assert part in body, part
+
+
+def test_fewer_images_are_a_draw_that_all_seeds_share(run):
+    answer("analyze", str(run), "angles", "--inputs", "50")
+    assert {read(run, cell, "angles")["count"] for cell in CELLS} == {50}
+
+
+def test_a_network_without_evolutions_is_passed_over(tmp_path):
+    folder = tmp_path / "run"
+    cnn = "variants={cnn: {model: {name: cnn, options: {channels: [2, 2, 2, 2, 2, 2]}}}}"
+    settings = ["data.fraction=0.05", "training.epochs=1", "seeds=[0]", cnn]
+    answer("run", "demo", "--out", str(folder), *(part for value in settings for part in ("--set", value)))
+    for what in ("stability", "field-of-view", "spectra"):
+        assert "cnn-seed0: nothing to measure" in answer("analyze", str(folder), what)
+    assert not list(folder.rglob("analysis"))
+    assert "accuracy on 100 images" in answer("analyze", str(folder), "angles", "--inputs", "100")
+
+
+def test_a_task_without_labelled_images_is_refused(tmp_path, monkeypatch, capsys):
+    folder = tmp_path / "run"
+    answer("run", "spirals", "--out", str(folder), "--set", "training.steps=2", "--set", "training.epoch_steps=1")
+    error = refused(["analyze", str(folder), "angles"], tmp_path, monkeypatch, capsys)
+    assert "the task points has no images with a class each" in error
+
+
 def test_a_single_cell_and_another_folder(run, tmp_path):
     cell, out = run / "cells" / CELLS[0], tmp_path / "out"
     before = (run / "report.html").read_text()
@@ -133,7 +172,7 @@ def test_unfinished_cells_are_left_out(run):
     [
         (["nowhere", "stabilty"], "unknown analysis 'stabilty'. Did you mean 'stability'?"),
         (["nowhere", "costs"], "Did you mean 'cost'?"),
-        (["nowhere", "zzz"], "Known are stability, cost, field-of-view, spectra."),
+        (["nowhere", "zzz"], "Known are stability, cost, field-of-view, spectra, angles."),
         (["nowhere", "cost"], "not a run folder"),
     ],
 )

@@ -83,3 +83,10 @@ def test_a_training_that_was_not_announced_is_told_too(screen):
     recipe = load_recipe("demo")
     display.TerminalObserver(recipe).cell_fails(recipe.cells()[0], Path("run"), "no [space] left")
     assert "no [space] left" in console.export_text()
+
+
+def test_work_that_takes_its_time_shows_how_far_it_is(screen):
+    console = screen(terminal=True)
+    with display.working("measuring [a]") as tell:
+        tell(0.4)
+    assert "measuring [a], 40 %" in console.export_text()

@@ -4,10 +4,11 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.ndimage import affine_transform
 from scipy.stats import chisquare, kstest
 
 from evolvent._core import randomness
-from evolvent.data import add_noise, random_crop, random_exposure, random_flip
+from evolvent.data import add_noise, random_crop, random_exposure, random_flip, random_rotation, rotate
 
 shapes = st.tuples(st.integers(1, 6), st.integers(1, 3), st.integers(1, 9), st.integers(1, 9))
 
@@ -53,6 +54,7 @@ def test_a_sample_does_not_feel_its_batch(order, kept, epoch):
         lambda x, i: random_crop(x, 3, i, 0, epoch),
         lambda x, i: random_flip(x, i, 0, epoch),
         lambda x, i: random_exposure(x, 1.5, i, 0, epoch),
+        lambda x, i: random_rotation(x, 180.0, i, 0, epoch, fill=2.0),
     ):
         assert torch.equal(augment(batch[rows], index[rows]), augment(batch, index)[rows])
 
@@ -102,11 +104,12 @@ def test_offsets_and_flips_are_uniform():
     assert chisquare(table).pvalue > 1e-3
 
 
-def test_epochs_and_seeds_differ():
+@pytest.mark.parametrize("augment", [random_crop, random_rotation])
+def test_epochs_and_seeds_differ(augment):
     batch, index = torch.randn(32, 1, 8, 8), torch.arange(32)
-    first = random_crop(batch, 4, index, 0, 0)
-    assert not torch.equal(first, random_crop(batch, 4, index, 0, 1))
-    assert not torch.equal(first, random_crop(batch, 4, index, 1, 0))
+    first = augment(batch, 4, index, 0, 0)
+    assert not torch.equal(first, augment(batch, 4, index, 0, 1))
+    assert not torch.equal(first, augment(batch, 4, index, 1, 0))
 
 
 @settings(max_examples=20, deadline=None)
@@ -119,6 +122,74 @@ def test_a_mask_is_moved_as_its_image(pad, seed, epoch):
     labels = random_flip(random_crop(masks, pad, index, seed, epoch, fill=99), index, seed, epoch)
     assert torch.equal(labels == 99, moved == 0)
     assert torch.equal(labels[labels != 99].double(), moved[labels != 99])
+
+
+def _noise(shape, seed=0, dtype=torch.float32):
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed)).to(dtype)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(1, 4), st.integers(1, 3), st.integers(1, 33), st.integers(-4, 4), st.booleans())
+def test_quarter_turns_are_those_of_rot90(count, channels, side, quarters, nearest):
+    batch = _noise((count, channels, side, side), side)
+    turned = rotate(batch, torch.full((count,), 90.0 * quarters), nearest=nearest)
+    torch.testing.assert_close(turned, torch.rot90(batch, quarters, (2, 3)), rtol=0, atol=1e-5)
+
+
+@settings(max_examples=40, deadline=None)
+@given(shapes, st.sampled_from([0.0, 360.0, -720.0]), st.booleans())
+def test_no_turn_and_whole_turns_give_the_image(shape, degrees, nearest):
+    batch = _noise(shape)
+    turned = rotate(batch, torch.full((shape[0],), degrees), fill=5.0, nearest=nearest)
+    torch.testing.assert_close(turned, batch, rtol=0, atol=1e-5)
+    assert torch.equal(random_rotation(batch, 0.0, torch.arange(shape[0]), 0, 0), batch)
+
+
+@settings(max_examples=40, deadline=None)
+@given(shapes, st.floats(-200, 200))
+def test_rotation_is_that_of_scipy(shape, degrees):
+    """Both interpolate bilinearly; scipy treats the border otherwise, so images are framed by zeros."""
+    batch = torch.nn.functional.pad(_noise(shape, dtype=torch.float64), (2, 2, 2, 2))
+    turned = rotate(batch, torch.full((shape[0],), degrees, dtype=torch.float64))
+    cosine, sine = (float(f(torch.tensor(degrees, dtype=torch.float64).deg2rad())) for f in (torch.cos, torch.sin))
+    back = torch.tensor([[cosine, sine], [-sine, cosine]], dtype=torch.float64)  # of (row, column)
+    centre = (torch.tensor(batch.shape[2:], dtype=torch.float64) - 1) / 2
+    offset = (centre - back @ centre).numpy()
+    for image, found in zip(batch.flatten(0, 1), turned.flatten(0, 1), strict=True):
+        plain = affine_transform(image.numpy(), back.numpy(), offset, order=1)
+        torch.testing.assert_close(found, torch.from_numpy(plain), rtol=0, atol=1e-9)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.floats(0, 180), seeds, seeds)
+def test_a_constant_image_in_front_of_itself_does_not_change(limit, seed, epoch):
+    mean = torch.rand(3, 1, 1)
+    turned = random_rotation(mean.expand(4, 3, 7, 10), limit, torch.arange(4), seed, epoch, fill=mean)
+    torch.testing.assert_close(turned, mean.expand(4, 3, 7, 10))
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.floats(0, 180), seeds, seeds)
+def test_a_turned_mask_has_its_labels_and_void_alone(limit, seed, epoch):
+    masks, index = torch.full((5, 1, 9, 8), 7), torch.arange(5) + seed
+    turned = random_rotation(masks, limit, index, seed, epoch, fill=99, nearest=True)
+    inside = random_rotation(masks.double(), limit, index, seed, epoch)
+    assert turned.dtype == masks.dtype
+    assert set(turned.unique().tolist()) <= {7, 99}
+    assert (inside[turned == 99] < 7).all()  # void where the image ends
+    assert (inside[turned == 7] > 0).all()
+
+
+def test_angles_are_uniform_between_both_limits():
+    """The angle of a step from dark to bright is that of the centre of its bright half."""
+    side, count = 17, 4000
+    wedge = (torch.arange(side) > side // 2).double().expand(count, 1, side, side)  # bright at the right
+    bright = random_rotation(wedge, 60.0, torch.arange(count), seed=1, epoch=2)[:, 0]
+    places = torch.arange(side, dtype=torch.float64) - side // 2
+    across, down = (bright.sum(1) * places).sum(1), (bright.sum(2) * places).sum(1)
+    degrees = torch.atan2(-down, across).rad2deg()
+    assert degrees.abs().max() < 62
+    assert kstest(degrees.numpy(), "uniform", (-60, 120)).pvalue > 1e-3
 
 
 def test_numbers_are_standard_normal():

@@ -36,6 +36,13 @@ def test_cifar10(data_folder):
 def test_mnist_rot(data_folder):
     data = _load("mnist-rot", data_folder)
     assert (len(data.train), len(data.test)) == (12000, 50000)
+    report = check("mnist-rot", data_folder)
+    assert report.ok
+    assert report.train is not None
+    assert 0.12 < report.train.mean[0] < 0.14  # rotation keeps the ink
+    if "rebuilt" in data.source:
+        assert data.train.class_counts() == (1213, 1368, 1182, 1238, 1194, 1056, 1181, 1238, 1132, 1198)
+        assert data.test.class_counts() == (4903, 5586, 5027, 5130, 4857, 4530, 4927, 5180, 4910, 4950)
 
 
 @pytest.mark.slow

@@ -6,7 +6,17 @@ import pytest
 import torch
 
 from evolvent._core import randomness
-from evolvent.data import Batches, ImageSet, ImageSource, add_noise, random_crop, random_exposure, random_flip, split
+from evolvent.data import (
+    Batches,
+    ImageSet,
+    ImageSource,
+    add_noise,
+    random_crop,
+    random_exposure,
+    random_flip,
+    random_rotation,
+    split,
+)
 
 SEED, EPOCHS = 3, range(12)
 BYTES = torch.zeros(8, 1, 4, 4, dtype=torch.uint8)
@@ -25,6 +35,7 @@ USES = {
     "crop": lambda: [random_crop(BYTES, 1, ROWS, SEED, epoch) for epoch in EPOCHS],
     "flip": lambda: [random_flip(BYTES, ROWS, SEED, epoch) for epoch in EPOCHS],
     "exposure": lambda: [random_exposure(BYTES, 1.0, ROWS, SEED, epoch) for epoch in EPOCHS],
+    "rotation": lambda: [random_rotation(BYTES, 9.0, ROWS, SEED, epoch) for epoch in EPOCHS],
     "noise": lambda: add_noise(BYTES, 0.1, ROWS, SEED),
     "split": lambda: split(IMAGES, 0.5, SEED),
 }

@@ -10,10 +10,11 @@ import yaml
 from evolvent import load
 from evolvent._core.errors import ConfigError, DataError, UnknownNameError
 from evolvent._core.lock import exclusive
-from evolvent.experiments.engine import DataShelf, build_model, evaluate_run
+from evolvent.experiments.engine import DataShelf, build_model
 from evolvent.experiments.grid import run_folder, run_grid
 from evolvent.experiments.observer import Observer
 from evolvent.experiments.record import cell_folders, is_finished, read_recipe, read_record
+from evolvent.experiments.trained import evaluate_run
 
 
 class Notes(Observer):

@@ -7,9 +7,9 @@ from evolvent import load
 from evolvent._core.errors import ConfigError, UnknownNameError
 from evolvent.data import Preprocess, add_noise
 from evolvent.data import load as load_images
-from evolvent.experiments.engine import evaluate_run
 from evolvent.experiments.grid import run_grid
 from evolvent.experiments.record import read_record
+from evolvent.experiments.trained import evaluate_run
 
 
 @pytest.fixture(scope="module")

@@ -17,6 +17,7 @@ from evolvent.testing import check_compiles, check_network
 INPUTS = {"odenet": (2, 1, 28, 28), "rknet": (2, 1, 28, 28), "point_resnet": (4, 2), "diff_resnet": (12, 2),
           "diff_resnet_fewshot": (2, 12, 512)}
 SMALL = {"channels": (4, 8), "blocks": 2}
+SMALL_OTHERWISE = {"cnn": {"channels": (3, 4, 5, 4, 3, 8)}}
 IMAGE_FAMILIES = ("hamiltonian", "resnet", "preresnet")
 FAMILIES = sorted({model_entry(name).family for name in list_models()})
 GRAPH_FAMILIES = [name for name in FAMILIES if issubclass(model_entry(name).options, GraphOptions)]
@@ -39,6 +40,8 @@ def extra(name: str) -> tuple:
 def small_options(name: str) -> dict:
     if model_entry(name).family in GRAPH_FAMILIES:
         return {"in_features": 6, "num_classes": 3}
+    if name in SMALL_OTHERWISE:
+        return SMALL_OTHERWISE[name]
     known = model_entry(name).known_options()
     return {option: value for option, value in SMALL.items() if option in known}
 

@@ -8,6 +8,7 @@ from evolvent.analysis import count_parameters
 REGISTERED = {
     "antisymmetric": 981_866,
     "appnp": 92_231,
+    "cnn": 1_075_162,
     "diff_resnet": 18,
     "diff_resnet_fewshot": 527_877,
     "diff_resnet_graph": 2_064_960,
@@ -69,6 +70,7 @@ def test_registered_network_is_built_with_its_parameters(name, count):
         ("hamiltonian74", {"num_classes": 20, "readout": "segmentation"}, 489_268),
         ("hamiltonian74", {"bias": True, "norm": "batch"}, 508_682),
         ("resnet44", {}, 658_586),
+        ("cnn", {"in_channels": 1}, 1_073_162),  # He et al. 2023, Table 2: 1.1M
         ("preresnet20", {}, 569_370),
         ("preresnet20", {"num_classes": 100}, 577_740),
     ],

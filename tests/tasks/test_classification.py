@@ -8,7 +8,18 @@ import torch
 from torch.nn import functional as F
 
 from evolvent import create_model, evolutions
-from evolvent.data import Batches, ImageBatch, ImageSet, ImageSource, Material, add_noise
+from evolvent.data import (
+    Batches,
+    ImageBatch,
+    ImageSet,
+    ImageSource,
+    Material,
+    Preprocess,
+    add_noise,
+    random_crop,
+    random_flip,
+    random_rotation,
+)
 from evolvent.tasks import OptimizerConfig, ScheduleConfig, Setup, add_sums
 from evolvent.tasks.classification import Classification, ClassificationSettings
 from evolvent.tasks.images import AugmentConfig, ImageDataSettings
@@ -83,7 +94,7 @@ def test_what_is_found_is_what_the_network_says():
 
 
 def test_training_sees_moved_images_and_evaluation_does_not():
-    task, source = make_task(augment={"pad": 2, "flip": True, "exposure": 1.0})
+    task, source = make_task(augment={"pad": 2, "flip": True, "exposure": 1.0, "rotate": 30.0})
     seen = []
     task.model.register_forward_hook(lambda module, inputs, output: seen.append(inputs[0].detach()))
     batch = source.take(torch.arange(5), 3, 4)
@@ -95,3 +106,49 @@ def test_training_sees_moved_images_and_evaluation_does_not():
     assert not torch.equal(moved, later)
     assert torch.equal(alone, moved[2:3])
     torch.testing.assert_close(plain, task.preprocess(batch.images))
+
+
+def seen_in_training(task, batch: ImageBatch) -> torch.Tensor:
+    seen = []
+    with task.model.register_forward_hook(lambda module, inputs, output: seen.append(inputs[0].detach())):
+        task.objective(batch, "network")
+    return seen[0]
+
+
+def test_images_are_turned_in_front_of_the_mean_image():
+    task, source = make_task(augment={"rotate": 180.0})
+    batch = source.take(torch.arange(30), 0, 2)
+    turned = random_rotation(batch.images / 255, 180.0, batch.rows, 3, 2, fill=task.preprocess.mean)
+    torch.testing.assert_close(seen_in_training(task, batch), turned - task.preprocess.mean)
+
+
+def test_without_rotation_training_sees_the_same_bits():
+    task, source = make_task(augment={"pad": 1, "flip": True})
+    batch = source.take(torch.arange(30), 0, 2)
+    place = (batch.rows, 3, 2)
+    plain = random_flip(random_crop(task.preprocess(batch.images), 1, *place), *place)
+    assert torch.equal(seen_in_training(task, batch), plain)
+
+
+@pytest.mark.parametrize("degrees", [-1, 181, float("nan"), "all"])
+def test_angles_outside_0_to_180_are_refused(degrees):
+    with pytest.raises(ValueError, match="rotate"):
+        AugmentConfig(rotate=degrees)
+
+
+def test_labelled_images_are_classified_as_in_evaluation():
+    task, source = make_task(count=40)
+    some = task.labelled_images(source, 20)
+    assert some.labels.bincount().tolist() == [2] * 10  # stratified
+    assert len(task.labelled_images(source, 1000).images) == 40
+    with torch.no_grad():
+        task.model.eval()
+        assert torch.equal(some.classifier(some.images), task.model(task.preprocess(some.images)))
+        assert task.preprocess(some.background[None]).abs().max() < 1e-6
+
+
+def test_a_network_without_evolutions_has_no_features_in_time():
+    task, _ = make_task()
+    task.preprocess = Preprocess(torch.zeros(1, 1, 1))
+    task.model = create_model("cnn", channels=(2,) * 6, in_channels=1).eval()
+    assert task.features(torch.zeros(1, 22, 22, dtype=torch.uint8)) == []

@@ -9,7 +9,7 @@ from sklearn.metrics import jaccard_score
 from torch import nn
 from torch.nn import functional as F
 
-from evolvent.data import ImageBatch, ImageSet, ImageSource, Material, random_exposure
+from evolvent.data import ImageBatch, ImageSet, ImageSource, Material, random_exposure, random_rotation
 from evolvent.tasks import OptimizerConfig, ScheduleConfig, Setup, add_sums
 from evolvent.tasks.accuracy import PixelFigures
 from evolvent.tasks.images import AugmentConfig
@@ -106,6 +106,19 @@ def test_image_and_mask_are_moved_together():
     assert not known.all()
     again, _ = task.augment(images[7:8], ImageBatch(images[7:8], labels[7:8], rows[7:8], 5))
     assert torch.equal(again, moved_images[7:8])
+
+
+def test_image_and_mask_are_turned_together(monkeypatch):
+    labels, rows = torch.full((20, 5, 7), 2), torch.arange(20)
+    images, task, seen = (100 * labels[:, None]).byte(), make_task(rotate=180), []
+    task.model.register_forward_hook(lambda module, inputs, output: seen.append(inputs[0].detach()[:, 0]))
+    monkeypatch.setattr(task, "loss", lambda logits, turned: seen.append(turned) or logits.sum())
+    task.objective(ImageBatch(images, labels, rows, 5), "network")
+    bright, turned = seen
+    torch.testing.assert_close(bright, random_rotation(images, 180, rows, 3, 5)[:, 0] / 255)
+    assert set(turned.unique().tolist()) == {2, IGNORE}
+    assert bright[turned == 2].min() > bright[turned == IGNORE].min()
+    assert bright[turned == IGNORE].mean() < 0.2 < 0.7 < bright[turned == 2].mean()
 
 
 def test_light_changes_in_training_alone():

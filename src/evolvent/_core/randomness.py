@@ -34,6 +34,7 @@ class Stream(IntEnum):
     STEP = 9
     POINTS = 10
     NODES = 12
+    ROTATION = 13
     EPISODE_CLASSES = 20
     EPISODE_POINTS = 21
     EPISODE_SIZES = 22
@@ -55,6 +56,7 @@ _PLACES = {
     Stream.CROP_COLUMN: ("epoch",),
     Stream.FLIP: ("epoch",),
     Stream.EXPOSURE: ("epoch",),
+    Stream.ROTATION: ("epoch",),
     Stream.STEP: ("step", "rank"),
     Stream.POINTS: ("part",),
     Stream.EPISODE_CLASSES: ("epoch",),
@@ -63,7 +65,7 @@ _PLACES = {
 }
 _SPLIT_PLACE = 0x5711
 _BARE = frozenset({Stream.ORDER, Stream.WEIGHTS, Stream.STEP})
-_STREAM_LAST = frozenset({Stream.CROP_ROW, Stream.CROP_COLUMN, Stream.FLIP, Stream.EXPOSURE})
+_STREAM_LAST = frozenset({Stream.CROP_ROW, Stream.CROP_COLUMN, Stream.FLIP, Stream.EXPOSURE, Stream.ROTATION})
 
 
 def key(stream: Stream, seed: int, *place: int) -> tuple[int, ...]:

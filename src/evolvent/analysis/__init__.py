@@ -8,6 +8,7 @@ from evolvent.analysis.field_of_view import FieldOfView, fields_of_view, measure
 from evolvent.analysis.growth import Growth, perturbation_growth
 from evolvent.analysis.layer_cost import LayerCost, LayerTable, layer_costs
 from evolvent.analysis.reconstruction import Reconstruction, measure_reconstruction
+from evolvent.analysis.rotation import RotationAccuracy, rotation_accuracy
 from evolvent.analysis.separating_network import SeparatingNetwork, separating_network
 from evolvent.analysis.separation import (
     ParallelHyperplanes,
@@ -44,6 +45,7 @@ __all__ = [
     "MapSpectrum",
     "ParallelHyperplanes",
     "Reconstruction",
+    "RotationAccuracy",
     "SeparatingNetwork",
     "Separation",
     "Spectrum",
@@ -73,6 +75,7 @@ __all__ = [
     "parallel_hyperplanes",
     "perturbation_growth",
     "predicted_rate",
+    "rotation_accuracy",
     "separating_network",
     "separation",
     "separation_bound",

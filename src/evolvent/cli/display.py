@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from rich.table import Table
 from evolvent.experiments.observer import Observer, TrainingProgress
 from evolvent.experiments.recipe import Cell, Recipe
 from evolvent.experiments.record import Cost, Result
-from evolvent.report.numbers import NONE, count, duration, memory, short, write
+from evolvent.report.numbers import NONE, count, duration, memory, percent, short, write
 from evolvent.report.runs import Run
 from evolvent.report.summary import SummaryRow, shown_figures, summary_rows
 from evolvent.tasks.findings import Figure
@@ -44,10 +44,10 @@ def show_line(text: str) -> None:
 
 
 @contextmanager
-def working(what: str) -> Iterator[None]:
-    """A spinner while something takes its time."""
-    with console.status(escape(what)):
-        yield
+def working(what: str) -> Iterator[Callable[[float], None]]:
+    """A spinner while something takes its time; called with the share that is done, what it yields shows it."""
+    with console.status(escape(what)) as status:
+        yield lambda share: status.update(f"{escape(what)}, {percent(share, 0)}")
 
 
 class TerminalObserver(Observer):

@@ -14,8 +14,8 @@ def evaluate(
 ) -> None:
     """Test the saved models of a run again."""
     from evolvent.cli.display import show_table, working
-    from evolvent.experiments.engine import evaluate_run
     from evolvent.experiments.record import cell_folders
+    from evolvent.experiments.trained import evaluate_run
     from evolvent.report.numbers import write
     from evolvent.report.tables import plain_rows
 

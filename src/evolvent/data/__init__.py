@@ -7,7 +7,7 @@
 """
 
 from evolvent._core.randomness import normal, uniform
-from evolvent.data.augment import add_noise, random_crop, random_exposure, random_flip
+from evolvent.data.augment import add_noise, random_crop, random_exposure, random_flip, random_rotation, rotate
 from evolvent.data.checking import CheckReport, FileReport, PartReport, check
 from evolvent.data.datasets import CatalogueEntry, Download, Shipped, describe, list_datasets, register_dataset
 from evolvent.data.episodes import EpisodeBatch, Episodes
@@ -68,9 +68,11 @@ __all__ = [
     "random_crop",
     "random_exposure",
     "random_flip",
+    "random_rotation",
     "read_features",
     "reduced",
     "register_dataset",
+    "rotate",
     "split",
     "uniform",
     "write_features",

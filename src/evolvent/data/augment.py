@@ -1,9 +1,10 @@
-r"""Random changes of whole batches, on any device and without worker processes: crops, flips, exposure, noise.
+r"""Random changes of whole batches, on any device, without worker processes: crops, flips, rotations, exposure, noise.
 
 Crops and flips as in Bohn et al. 2021, section 4.6, after the per-pixel mean has been subtracted: the zeros of the
-padding therefore have the value of the mean image. Exposure, which they do not vary, is changed before the subtraction,
-as light is. What happens to an image is a function of (seed, epoch, index) alone, whatever else is in its batch. A mask
-passed to the same functions as its image is therefore moved as the image is.
+padding therefore have the value of the mean image. Exposure and rotation, which they do not vary, come before the
+subtraction: light changes and objects turn in front of a mean image that stays. What happens to an image is a function
+of (seed, epoch, index) alone, whatever else is in its batch. A mask passed to the same functions as its image is
+therefore moved as the image is.
 """
 
 from __future__ import annotations
@@ -83,6 +84,77 @@ def random_exposure(
         return batch
     gain = torch.exp2(stops * (2 * randomness.uniform(index, *key(Stream.EXPOSURE, seed, epoch)) - 1))
     return (batch * gain[:, None, None, None]).clamp_(max=255)
+
+
+def random_rotation(
+    batch: Tensor,  # (B, C, H, W)
+    limit: float,
+    index: Tensor,  # (B,)
+    seed: int,
+    epoch: int,
+    fill: Tensor | float = 0.0,
+    nearest: bool = False,
+) -> Tensor:
+    """Turn each image about its centre by an angle that is uniform between ``-limit`` and ``limit`` degrees.
+
+    The angle depends on (seed, epoch, index) alone; see :func:`rotate` for ``fill`` and ``nearest``.
+
+    Shape: (B, C, H, W) -> (B, C, H, W).
+    """
+    if limit == 0:
+        return batch
+    degrees = limit * (2 * randomness.uniform(index, *key(Stream.ROTATION, seed, epoch)) - 1)
+    return rotate(batch, degrees, fill, nearest)
+
+
+def rotate(
+    batch: Tensor,  # (B, C, H, W)
+    degrees: Tensor,  # (B,)
+    fill: Tensor | float = 0.0,
+    nearest: bool = False,
+) -> Tensor:
+    r"""Turn each image about its centre by its own angle, counter-clockwise as images are displayed.
+
+    .. math:: x \mapsto R x + (1 - R 1)\, f
+
+    :math:`R` interpolates at the points that are turned to the pixels, bilinearly and with zeros outside;
+    :math:`R 1` is thus how much of a pixel comes from inside the image.
+
+    Args:
+        batch: images or masks.
+        degrees: angles.
+        fill: the values :math:`f` outside: a number, or an image that broadcasts to the batch.
+        nearest: take the nearest pixel instead, as masks need it.
+
+    Shape: (B, C, H, W) -> (B, C, H, W); integers become float32, unless the nearest is taken.
+
+    >>> rotate(torch.arange(4.0).view(1, 1, 2, 2), torch.tensor([90.0])).round().flatten().tolist()
+    [1.0, 3.0, 0.0, 2.0]
+    """
+    images = batch if batch.is_floating_point() else batch.float()
+    points = _turned_grid(images, degrees)
+    turned = _sampled(images, points, nearest)
+    if isinstance(fill, Tensor) or fill:
+        turned = turned + (1 - _sampled(torch.ones_like(images[:, :1]), points, nearest)) * fill
+    return turned.to(batch.dtype) if nearest else turned
+
+
+def _turned_grid(images: Tensor, degrees: Tensor) -> Tensor:
+    """Where each pixel comes from, (B, H, W, 2), in the coordinates of ``grid_sample``: -1 ... 1 across the image.
+
+    Written out, since the matrix product of ``affine_grid`` may depend on the size of the batch.
+    """
+    height, width = images.shape[2:]
+    angle = degrees.to(images.device, torch.float64).deg2rad()[:, None, None]
+    cosine, sine = angle.cos().to(images.dtype), angle.sin().to(images.dtype)
+    down = (torch.arange(height, device=images.device, dtype=images.dtype) - (height - 1) / 2)[:, None]
+    across = torch.arange(width, device=images.device, dtype=images.dtype) - (width - 1) / 2
+    x, y = cosine * across - sine * down, sine * across + cosine * down
+    return torch.stack([x * (2 / width), y * (2 / height)], dim=-1)
+
+
+def _sampled(images: Tensor, points: Tensor, nearest: bool) -> Tensor:
+    return functional.grid_sample(images, points, "nearest" if nearest else "bilinear", align_corners=False)
 
 
 def add_noise(

@@ -11,21 +11,23 @@ from evolvent._core.lazy import attach
 
 if TYPE_CHECKING:
     from evolvent.experiments.catalogue import load_recipe, recipe_names, register_recipes
-    from evolvent.experiments.engine import Resources, evaluate_run
+    from evolvent.experiments.engine import Resources
     from evolvent.experiments.freed_memory import keep_freed_memory
     from evolvent.experiments.grid import run_folder, run_grid
     from evolvent.experiments.observer import Observer, TrainingProgress
     from evolvent.experiments.recipe import Cell, Recipe, StudyRecipe
     from evolvent.experiments.record import Record, Result, read_record
+    from evolvent.experiments.trained import TrainedCell, evaluate_run, load_trained
 
 _NAMES = {
     "catalogue": ("load_recipe", "recipe_names", "register_recipes"),
-    "engine": ("Resources", "evaluate_run"),
+    "engine": ("Resources",),
     "freed_memory": ("keep_freed_memory",),
     "grid": ("run_folder", "run_grid"),
     "observer": ("Observer", "TrainingProgress"),
     "recipe": ("Cell", "Recipe", "StudyRecipe"),
     "record": ("Record", "Result", "read_record"),
+    "trained": ("TrainedCell", "evaluate_run", "load_trained"),
 }
 
 __all__ = [
@@ -36,10 +38,12 @@ __all__ = [
     "Resources",
     "Result",
     "StudyRecipe",
+    "TrainedCell",
     "TrainingProgress",
     "evaluate_run",
     "keep_freed_memory",
     "load_recipe",
+    "load_trained",
     "read_record",
     "recipe_names",
     "register_recipes",

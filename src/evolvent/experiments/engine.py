@@ -30,10 +30,10 @@ from evolvent.experiments.length import training_length
 from evolvent.experiments.observer import Observer
 from evolvent.experiments.quiet import quiet_lightning
 from evolvent.experiments.recipe import FORMAT, Cell
-from evolvent.experiments.record import Cost, Result, read_record, write_config, write_findings, write_result
+from evolvent.experiments.record import Cost, Result, write_config, write_findings, write_result
 from evolvent.experiments.training import Training, watched_batches
 from evolvent.networks import create_model, model_entry, refine
-from evolvent.tasks import Figure, Findings, Task, check_turns
+from evolvent.tasks import Task, check_turns
 
 _MEMORY_FORMATS = {"contiguous": torch.contiguous_format, "channels_last": torch.channels_last}
 _LONGEST_TEST = timedelta(hours=6)  # one process tests while the others wait
@@ -218,12 +218,3 @@ def _conclude(training: Training, cost: Cost) -> Result:
         found.append(result)
     [result] = training.fabric.broadcast(found)
     return result
-
-
-def evaluate_run(folder: Path, data_folder: Path | None = None) -> tuple[Cell, list[Figure], Findings]:
-    """Test the kept model of a cell's folder once more: the cell, what its figures are, and what was found."""
-    cell = read_record(folder).cell
-    material = DataShelf(data_folder).material(cell)
-    task = cell.kind(build_model(cell, material), material, cell.setup)
-    task.load_kept(folder / "model")
-    return cell, list(task.figures), task.conclude(Batches(material.test, cell.data.rows_evaluated, cell.seed))

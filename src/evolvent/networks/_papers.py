@@ -232,5 +232,37 @@ for _paper in (
         ("booktitle", "International Conference on Machine Learning"),
         2016,
     ),
+    Paper(
+        "he2022epdo",
+        "inproceedings",
+        "Neural {ePDOs}: Spatially Adaptive Equivariant Partial Differential Operator Based Networks",
+        ("He, Lingshen", "Chen, Yuxuan", "Shen, Zhengyang", "Yang, Yibo", "Lin, Zhouchen"),
+        ("booktitle", "International Conference on Learning Representations"),
+        2023,
+    ),
+    Paper(
+        "jenner2022",
+        "inproceedings",
+        "Steerable Partial Differential Operators for Equivariant Neural Networks",
+        ("Jenner, Erik", "Weiler, Maurice"),
+        ("booktitle", "International Conference on Learning Representations"),
+        2022,
+    ),
+    Paper(
+        "weiler2019",
+        "inproceedings",
+        "General {E(2)}-Equivariant Steerable {CNNs}",
+        ("Weiler, Maurice", "Cesa, Gabriele"),
+        ("booktitle", "Advances in Neural Information Processing Systems"),
+        2019,
+    ),
+    Paper(
+        "cohen2016",
+        "inproceedings",
+        "Group Equivariant Convolutional Networks",
+        ("Cohen, Taco S.", "Welling, Max"),
+        ("booktitle", "International Conference on Machine Learning"),
+        2016,
+    ),
 ):
     PAPERS.add(_paper.key, _paper)

@@ -225,8 +225,8 @@ def epdo(options: NeuralOptions) -> EquivariantNetwork:
 
 
 register_member("steerable_pdo_c16", "steerable_pdo", group="C16")
-register_member("steerable_pdo_c8", "steerable_pdo", group="C8", fields=(8, 8, 16, 16, 16, 32))
+register_member("steerable_pdo_c8", "steerable_pdo", group="C8", fields=(8, 8, 12, 12, 16, 24))
 register_member("epdo_c16", "epdo", group="C16")
 register_member("epdo_c16_quotient", "epdo", kind="quotient", fields=(8, 16, 16, 16, 24, 32))
 register_member("epdo_d16_c16", "epdo", group="D16", restrict=True, fields=(16, 24, 32, 32, 48, 64))
-register_member("epdo_c8", "epdo", group="C8", fields=(8, 16, 16, 16, 24, 32))
+register_member("epdo_c8", "epdo", group="C8", fields=(8, 16, 24, 24, 32, 48))

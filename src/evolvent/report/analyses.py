@@ -16,14 +16,16 @@ from evolvent.report.numbers import NONE, count, decimal, memory, milliseconds, 
 from evolvent.report.runs import Series
 
 if TYPE_CHECKING:
-    from torch import Tensor, nn
-
-    from evolvent.analysis import EvolutionStability, FieldOfView, LayerTable, MapSpectrum
+    from evolvent.analysis import EvolutionStability, FieldOfView, LayerTable, MapSpectrum, RotationAccuracy
+    from evolvent.experiments.trained import TrainedCell
 
 _SEEDS = 24  # of a variant that are read at most
 
 Rows = tuple[list[str], list[list[str]]]
 """The columns of a table and its rows."""
+
+Tell = Callable[[float], None]
+"""Takes the share of some work that is done."""
 
 
 def analysis_path(folder: Path, what: str) -> Path:
@@ -100,32 +102,64 @@ def _map_rows(found: list[MapSpectrum]) -> Rows:
     return columns, rows
 
 
+def _angle_rows(found: RotationAccuracy) -> Rows:
+    rows = [[f"{angle:g}°", percent(share, 2)] for angle, share in zip(found.angles, found.accuracy, strict=True)]
+    return ["rotated by", f"accuracy on {count(found.count)} images"], [*rows, ["mean", percent(found.mean, 2)]]
+
+
 @dataclass(frozen=True)
 class Analysis:
-    """One kind of analysis."""
+    """One kind of analysis.
 
-    measure: str  # name of the function of evolvent.analysis
+    Attributes:
+        measure: looks at a trained cell, on at most so many inputs, and tells how far it is.
+        rows: what is printed.
+        stored_as: under which name its list is stored; empty if it is a record.
+        inputs: how many inputs are looked at, unless the user says.
+    """
+
+    measure: Callable[[TrainedCell, int, Tell], Any]
     rows: Callable[[Any], Rows]
-    stored_as: str = ""  # under which name its list is stored; empty if it is a record
+    stored_as: str = ""
+    inputs: int = 8
+
+
+def _on_examples(function: str, as_trained: bool = False) -> Callable[[TrainedCell, int, Tell], Any]:
+    """A function of ``evolvent.analysis`` that takes a network and example inputs.
+
+    Args:
+        function: its name.
+        as_trained: keep the gradient strategy of the training, on which the cost depends; else backpropagation.
+    """
+
+    def measured(trained: TrainedCell, inputs: int, tell: Tell) -> Any:
+        from evolvent import analysis, set_gradient
+
+        examples, model = trained.examples(inputs), trained.task.model
+        set_gradient(model, trained.cell.training.gradient if as_trained else "backprop")
+        return getattr(analysis, function)(model, examples)
+
+    return measured
+
+
+def _rotation_accuracy(trained: TrainedCell, inputs: int, tell: Tell) -> RotationAccuracy:
+    from evolvent.analysis import rotation_accuracy
+
+    some = trained.labelled_images(inputs)
+    return rotation_accuracy(some.classifier, some.images, some.labels, background=some.background, tell=tell)
 
 
 ANALYSES = {
-    "stability": Analysis("measure_stability", _stability_rows, "evolutions"),
-    "cost": Analysis("layer_costs", _cost_rows),
-    "field-of-view": Analysis("fields_of_view", _view_rows, "fields"),
-    "spectra": Analysis("map_spectra", _map_rows, "maps"),
+    "stability": Analysis(_on_examples("measure_stability"), _stability_rows, "evolutions"),
+    "cost": Analysis(_on_examples("layer_costs", as_trained=True), _cost_rows),
+    "field-of-view": Analysis(_on_examples("fields_of_view"), _view_rows, "fields"),
+    "spectra": Analysis(_on_examples("map_spectra"), _map_rows, "maps"),
+    "angles": Analysis(_rotation_accuracy, _angle_rows, inputs=1000),
 }
 
 
-def measure(what: str, model: nn.Module, inputs: Tensor) -> Any:
-    """One kind of analysis of a network on these inputs."""
-    from evolvent import analysis
-
-    return getattr(analysis, ANALYSES[what].measure)(model, inputs)
-
-
 def write_analysis(path: Path, what: str, found: Any) -> None:
-    """Write what :func:`measure` found as JSON."""
+    """Write what an analysis found as JSON."""
     name = ANALYSES[what].stored_as
     write_json(path, plain({name: found} if name else found, digits=6), indent=None)
 

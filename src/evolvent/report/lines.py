@@ -52,6 +52,7 @@ class Frame:
     log_x: bool = False
     log_y: bool = False
     dots: bool = False  # whether few points of a seed are dots rather than a line
+    x_ticks: tuple[float, ...] = ()  # where the ticks of a linear axis are, if not at round numbers
     width: float = 4.3
     height: float = 2.7
 
@@ -113,6 +114,8 @@ def _set_axes(axes: Axes, bundles: Sequence[Bundle], frame: Frame) -> None:
         log_axis(axes)
     if frame.log_x:
         log_x_axis(axes, places)
+    elif frame.x_ticks:
+        axes.set_xticks(frame.x_ticks)
     elif frame.x_unit in ("number", "count") and all(x.is_integer() for x in places):
         few_ticks(axes.xaxis, whole=True)
     if frame.y_unit == "share" and not frame.log_y:

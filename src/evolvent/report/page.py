@@ -23,6 +23,7 @@ from evolvent.report.matrices import matrices_sections
 from evolvent.report.numbers import count
 from evolvent.report.overview import page_title, run_header, summary_section
 from evolvent.report.receptive_field import field_of_view_section
+from evolvent.report.rotation import angles_section
 from evolvent.report.runs import Run, Series, list_series, read_runs, renumbered
 from evolvent.report.stability import stability_section
 from evolvent.report.study import read_study_page, study_header, study_settings
@@ -67,6 +68,7 @@ def report_html(runs: Sequence[Run | Path]) -> str:
         training_section(drawn),
         fractions_section(all_series),
         *findings_sections(subjects),
+        angles_section(drawn),
         stability_section(drawn),
         spectra_section(drawn),
         field_of_view_section(drawn),

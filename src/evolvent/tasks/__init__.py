@@ -22,6 +22,7 @@ from evolvent.tasks.segmentation import Segmentation
 from evolvent.tasks.task import (
     TASKS,
     DataSettings,
+    LabelledImages,
     Plan,
     Setup,
     Sums,
@@ -50,6 +51,7 @@ __all__ = [
     "Findings",
     "Gallery",
     "LabelMaps",
+    "LabelledImages",
     "Matrix",
     "Nodes",
     "OptimizerConfig",

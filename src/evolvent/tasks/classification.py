@@ -8,7 +8,7 @@ from typing import Annotated, Any, Self
 
 import torch
 from pydantic import Field, model_validator
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from evolvent.data import (
@@ -18,18 +18,21 @@ from evolvent.data import (
     ImageData,
     ImageSet,
     Material,
+    Source,
     add_noise,
     random_crop,
     random_flip,
+    split,
 )
 from evolvent.tasks.accuracy import class_figures, class_sums, confusion_counts
 from evolvent.tasks.class_ranges import ClassRange, PrototypeValidation, pooled, prototype_sums
 from evolvent.tasks.findings import Curve, Figure, Findings, Gallery, Matrix, Table
 from evolvent.tasks.images import ImageDataSettings, ImageTask, ImageTaskSettings, images_of
-from evolvent.tasks.task import Sums, add_sums, evaluating, register_task, to_device
+from evolvent.tasks.task import LabelledImages, Sums, add_sums, evaluating, register_task, to_device
 
 _MISTAKES_SHOWN = 36
 _IMAGES_AT_ONCE = 500  # of episodes, which have many
+_DRAW_SEED = 0  # of images that analyses look at
 
 
 class ClassificationData(ImageDataSettings):
@@ -126,6 +129,13 @@ class Classification(ImageTask):
             galleries=[self._mistakes(images, torch.cat(predicted), torch.cat(confidence))],
             features=features,
         )
+
+    def labelled_images(self, test: Source, count: int) -> LabelledImages:
+        """A stratified draw, the same for all seeds."""
+        images = images_of(test)
+        some, _ = split(images, min(1.0, count / len(images)), _DRAW_SEED)
+        classifier = nn.Sequential(self.preprocess, self.model)
+        return LabelledImages(classifier, some.images, some.labels, background=255 * self.preprocess.mean)
 
     def _per_class(self, confusion: Tensor) -> Table:
         counts = confusion.sum(1)

@@ -22,6 +22,7 @@ from evolvent.data import (
     load,
     per_pixel_mean,
     random_exposure,
+    random_rotation,
     reduced,
     split,
 )
@@ -35,11 +36,14 @@ _EXAMPLES, _CHANNELS_SHOWN = 8, 6
 
 
 class AugmentConfig(Config):
-    """Zero padding with random crop, random horizontal flip, random light; a mask is moved as its image is."""
+    """Zero padding with random crop, random flip, light and rotation; a mask is moved as its image is."""
 
     pad: int = Field(default=0, ge=0)
     flip: bool = False
     exposure: float = Field(default=0.0, ge=0, le=8, description="light is changed by up to so many stops")
+    rotate: float = Field(
+        default=0.0, ge=0, le=180, description="images are turned about their centre by up to so many degrees"
+    )
 
 
 class ImageDataSettings(DataSettings):
@@ -130,7 +134,7 @@ class ImageTask(Task):
 
     @abstractmethod
     def augment(self, images: Tensor, batch: ImageBatch) -> tuple[Tensor, Tensor]:
-        """Preprocessed images and their labels as training sees them."""
+        """Preprocessed images, lit and turned already, and their labels as training sees them."""
 
     @abstractmethod
     def sums(self, logits: Tensor, labels: Tensor) -> Sums:
@@ -145,9 +149,10 @@ class ImageTask(Task):
         return self.counts(labels)
 
     def objective(self, batch: ImageBatch, turn: str) -> tuple[Tensor, Sums]:
-        exposure = self.setup.data.augment.exposure
-        lit = random_exposure(batch.images, exposure, batch.rows, self.setup.seed, batch.epoch)
-        images, labels = self.augment(self.preprocess(lit), batch)
+        augment, place = self.setup.data.augment, (batch.rows, self.setup.seed, batch.epoch)
+        lit = random_exposure(batch.images, augment.exposure, *place)
+        turned = random_rotation(lit, augment.rotate, *place, fill=255 * self.preprocess.mean)
+        images, labels = self.augment(self.preprocess(turned), batch)
         logits = self.model(images)
         loss = self.loss(logits, labels)
         stands_for = self.mean_counts(labels)
@@ -182,7 +187,7 @@ class ImageTask(Task):
             shown = torch.linspace(0, in_time.shape[1] - 1, min(_CHANNELS_SHOWN, in_time.shape[1])).long()
             maps.append(in_time[:, shown].numpy())
             norms.append(in_time.flatten(1).norm(dim=1).numpy())
-        return [Features("Features through time", image.cpu().numpy(), maps, norms)]
+        return [Features("Features through time", image.cpu().numpy(), maps, norms)] if maps else []
 
 
 def images_of(source: Any) -> ImageSet:

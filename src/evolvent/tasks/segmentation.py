@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from evolvent._core.errors import ConfigError
-from evolvent.data import Batches, ImageBatch, ImageSet, Material, random_crop, random_flip
+from evolvent.data import Batches, ImageBatch, ImageSet, Material, random_crop, random_flip, random_rotation
 from evolvent.networks import ImageNetwork, list_models, model_entry
 from evolvent.networks.building import PixelClassifier
 from evolvent.tasks.accuracy import PixelFigures, class_figures, confusion_counts, mean_loss
@@ -89,7 +89,8 @@ class Segmentation(ImageTask):
 
     def augment(self, images: Tensor, batch: ImageBatch) -> tuple[Tensor, Tensor]:
         place, augment = (batch.rows, self.setup.seed, batch.epoch), self.setup.data.augment
-        masks = random_crop(batch.labels[:, None], augment.pad, *place, fill=self.ignore)
+        masks = random_rotation(batch.labels[:, None], augment.rotate, *place, fill=self.ignore, nearest=True)
+        masks = random_crop(masks, augment.pad, *place, fill=self.ignore)
         images = random_crop(images, augment.pad, *place)
         if augment.flip:
             images, masks = (random_flip(x, *place) for x in (images, masks))

@@ -17,7 +17,7 @@ from evolvent._core.config import Config
 from evolvent._core.errors import ConfigError
 from evolvent._core.modes import evaluation_mode
 from evolvent._core.registry import Registry
-from evolvent.data import Batches, Material
+from evolvent.data import Batches, Material, Source
 from evolvent.networks import load, save
 from evolvent.tasks.findings import Figure, Findings
 from evolvent.tasks.optimizers import OptimizerConfig
@@ -77,6 +77,23 @@ class Turn:
     def acts(self, step: int) -> bool:
         inside = step >= self.since and (self.until is None or step < self.until)
         return inside and (step - self.since) % self.every == 0
+
+
+@dataclass(frozen=True)
+class LabelledImages:
+    """Images with a class each, and the network that classifies them.
+
+    Attributes:
+        classifier: from the images, as they are, to a score for each class.
+        images: (N, C, H, W).
+        labels: int64 (N,).
+        background: what lies outside of an image, (C, H, W).
+    """
+
+    classifier: nn.Module
+    images: Tensor
+    labels: Tensor
+    background: Tensor
 
 
 class Task(nn.Module, ABC):
@@ -169,6 +186,10 @@ class Task(nn.Module, ABC):
         Batches of ``test`` are as the source makes them; :meth:`placed` gives them as the network takes them.
         """
         return Findings(figures=self.test_figures(test))
+
+    def labelled_images(self, test: Source, count: int) -> LabelledImages | None:
+        """At most ``count`` test images with their classes, for analyses; None if the task does not classify images."""
+        return None
 
     def save_kept(self, folder: Path) -> None:
         """Save what is kept of the training; by default the network."""

@@ -17,11 +17,12 @@ from evolvent._core.plain import plain
 from evolvent.data import Batches, Material, Source
 from evolvent.experiments.catalogue import load_recipe
 from evolvent.experiments.checkpoints import read_checkpoint
-from evolvent.experiments.engine import DataShelf, Resources, evaluate_run, measure_cost, prepare, run_cell
+from evolvent.experiments.engine import DataShelf, Resources, measure_cost, prepare, run_cell
 from evolvent.experiments.grid import run_grid
 from evolvent.experiments.observer import Observer, TrainingProgress
 from evolvent.experiments.recipe import Cell, Recipe, StudyRecipe, overlay
 from evolvent.experiments.record import Result, read_metrics, read_result
+from evolvent.experiments.trained import evaluate_run
 from evolvent.report import write_report
 from evolvent.tasks import Findings
 from evolvent.testing._claims import claim

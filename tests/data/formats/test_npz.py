@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from evolvent.data import load
+from evolvent.data import describe, load
 from evolvent.errors import DataError
 
 
@@ -34,6 +34,7 @@ def test_channels_first_and_column_labels_are_taken(tmp_path, rng):
 def test_rebuilt_sets_are_called_so(tmp_path, rng):
     np.savez(tmp_path / "mnist_rot_mine.npz", angle=np.zeros(30), **_fields(rng, (28, 28)))
     assert "rebuilt from MNIST" in load("mnist-rot", tmp_path).source
+    assert "rebuilt draw" in describe("mnist-rot").title
 
 
 def test_other_archives_are_passed_by(tmp_path, rng):

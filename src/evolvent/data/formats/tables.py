@@ -45,7 +45,8 @@ def read_csv(path: Path, top: int, test_count: int) -> Arrays:
 def read_amat(files: Sequence[Path]) -> Arrays:
     """Space-separated 28 x 28 numbers in [0, 1] and the label: the training (and validation) file, then the test file.
 
-    Pixels are taken row by row and rounded to bytes.
+    Pixels are taken row by row and rounded to bytes. Published readers differ in which of the two axes comes first, so
+    the digits may be mirrored about the diagonal; all images of the set are alike in that.
     """
     train, test = (_amat_part(path) for path in files)
     return Arrays(*train, *test, remark="the original of Larochelle et al. 2007, rounded to bytes")

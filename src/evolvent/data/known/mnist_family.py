@@ -118,7 +118,7 @@ _FASHION = CatalogueEntry(
 
 _MNIST_ROT = CatalogueEntry(
     name="mnist-rot",
-    title="MNIST rotated by random angles (Larochelle et al. 2007)",
+    title="MNIST-rot, digits rotated by random angles: the original (Larochelle et al. 2007) or a rebuilt draw",
     shape=(1, 28, 28),
     classes=DIGITS,
     class_count=10,

@@ -1,0 +1,58 @@
+"""A trained cell, read back from its folder, for whatever looks at it afterwards."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from torch import Tensor
+
+from evolvent._core.errors import ConfigError
+from evolvent.data import Batches, Material
+from evolvent.experiments.engine import DataShelf, build_model
+from evolvent.experiments.recipe import Cell
+from evolvent.experiments.record import read_record
+from evolvent.tasks import Figure, Findings, LabelledImages, Task
+
+
+@dataclass(frozen=True)
+class TrainedCell:
+    """A cell with its data, and its task with the kept network."""
+
+    cell: Cell
+    material: Material
+    task: Task
+
+    def examples(self, count: int) -> Tensor:
+        """A few inputs as the network takes them, at most ``count``."""
+        if self.material.example is None:
+            raise ConfigError(f"{self._named} has no example inputs to analyze it with.")
+        return self.material.example[:count].clone()
+
+    def labelled_images(self, count: int) -> LabelledImages:
+        """Test images with their classes, at most ``count``."""
+        found = self.task.labelled_images(self.material.test, count)
+        if found is None:
+            raise ConfigError(f"{self._named} has no images with a class each, which this analysis needs.")
+        return found
+
+    @property
+    def _named(self) -> str:
+        return f"{self.cell.label}: the task {self.cell.task.name}"
+
+
+def load_trained(folder: Path, shelf: DataShelf) -> TrainedCell:
+    """Read a trained cell and the data that it names."""
+    cell = read_record(folder).cell
+    material = shelf.material(cell)
+    task = cell.kind(build_model(cell, material), material, cell.setup)
+    task.load_kept(folder / "model")
+    return TrainedCell(cell, material, task)
+
+
+def evaluate_run(folder: Path, data_folder: Path | None = None) -> tuple[Cell, list[Figure], Findings]:
+    """Test the kept model of a cell's folder once more: the cell, what its figures are, and what was found."""
+    trained = load_trained(folder, DataShelf(data_folder))
+    cell, task = trained.cell, trained.task
+    test = Batches(trained.material.test, cell.data.rows_evaluated, cell.seed)
+    return cell, list(task.figures), task.conclude(test)
