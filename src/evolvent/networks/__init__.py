@@ -15,6 +15,7 @@ from evolvent.networks import (
     parabolic,
     points,
     resnet,
+    resnet26,
 )
 from evolvent.networks._files import load, save
 from evolvent.networks._graph_skeleton import GraphNetwork
@@ -57,5 +58,6 @@ __all__ = [
     "points",
     "refine",
     "resnet",
+    "resnet26",
     "save",
 ]
