@@ -22,7 +22,7 @@ from evolvent.groups import (
     tensor_product,
 )
 from evolvent.groups.representation import range_of
-from evolvent.operators._contract import LinearOperator
+from evolvent.operators._contract import FieldOperator
 from evolvent.operators.convolution import mix_channels
 from evolvent.operators.differential.constants import ConstantsModule
 from evolvent.operators.differential.stencils import Discretisation, FiniteDifferences, FittedGaussian, rotated_stencils
@@ -30,7 +30,7 @@ from evolvent.operators.differential.stencils import Discretisation, FiniteDiffe
 Basis: TypeAlias = Literal["complete", "band_limited"]
 
 
-class SteerablePDO(LinearOperator, ConstantsModule):
+class SteerablePDO(FieldOperator, ConstantsModule):
     r"""A differential operator with constant coefficients that commutes with a group, between any two fields.
 
     .. math:: (L f)(x) = \sum_{|\alpha| \le N} W_\alpha\, \partial^\alpha f(x), \qquad
