@@ -17,7 +17,11 @@ from evolvent.testing import check_compiles, check_network
 INPUTS = {"odenet": (2, 1, 28, 28), "rknet": (2, 1, 28, 28), "point_resnet": (4, 2), "diff_resnet": (12, 2),
           "diff_resnet_fewshot": (2, 12, 512)}
 SMALL = {"channels": (4, 8), "blocks": 2}
-SMALL_OTHERWISE = {"cnn": {"channels": (3, 4, 5, 4, 3, 8)}}
+SMALL_OTHERWISE = {
+    "cnn": {"channels": (3, 4, 5, 4, 3, 8)},
+    "equivariant_hamiltonian": {"fields": (2, 4), "blocks": 2},
+    "equivariant_parabolic": {"fields": (2, 4), "blocks": 2},
+}
 IMAGE_FAMILIES = ("hamiltonian", "resnet", "preresnet")
 FAMILIES = sorted({model_entry(name).family for name in list_models()})
 GRAPH_FAMILIES = [name for name in FAMILIES if issubclass(model_entry(name).options, GraphOptions)]

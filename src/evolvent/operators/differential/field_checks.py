@@ -37,8 +37,9 @@ def check_orthogonal(field: Field, what: str) -> None:
 
 def warn_of_uneven_squares(layer: Any, field: Field, size: int, sides: torch.Size, advice: str) -> None:
     """Warn, once for each layer, if squares of pixels do not fill a map: then they do not lie symmetrically on it."""
-    uneven = any(side % size for side in sides) and len(field.group.grid_symmetries) > 1
-    if not uneven or torch.compiler.is_compiling() or getattr(layer, "_warned", False):
+    if torch.compiler.is_compiling() or getattr(layer, "_warned", False):
+        return
+    if all(side % size == 0 for side in sides) or len(field.group.grid_symmetries) == 1:
         return
     layer._warned = True
     warnings.warn(
