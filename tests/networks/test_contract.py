@@ -25,6 +25,8 @@ SMALL_OTHERWISE = {
     "resnet26": {"width": 1 / 16, "blocks": (1, 2, 1, 1)},
     "resnet26_steerable_pdo": {"width": 1 / 16, "blocks": (1, 2, 1, 1)},
     "resnet26_epdo": {"width": 1 / 16, "blocks": (1, 2, 1, 1)},
+    "equivariant_hamiltonian": {"fields": (2, 4), "blocks": 2},
+    "equivariant_parabolic": {"fields": (2, 4), "blocks": 2},
 }
 IMAGE_FAMILIES = ("hamiltonian", "resnet", "preresnet")
 FAMILIES = sorted({model_entry(name).family for name in list_models()})

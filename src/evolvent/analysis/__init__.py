@@ -1,9 +1,12 @@
 """Read-only diagnostics: they compute and hand back small records, and leave the model as it was."""
 
+from evolvent.analysis.blobs import Blobs, draw_blobs, pixel_grid
 from evolvent.analysis.block_damping import BlockDamping, block_damping, high_frequency_share
+from evolvent.analysis.coefficient_maps import CoefficientMaps, LayerCoefficients, coefficient_maps
 from evolvent.analysis.cost import activation_bytes, count_all_pairs, count_multiply_adds, count_parameters
 from evolvent.analysis.diffusion_decay import DiffusionDecay, diffusion_decay, diffusion_matrix
 from evolvent.analysis.energy import EnergyDrift, energy_drift
+from evolvent.analysis.equivariance import Equivariance, LayerEquivariance, measure_equivariance
 from evolvent.analysis.field_of_view import FieldOfView, fields_of_view, measure_field_of_view
 from evolvent.analysis.growth import Growth, perturbation_growth
 from evolvent.analysis.layer_cost import LayerCost, LayerTable, layer_costs
@@ -34,13 +37,18 @@ from evolvent.analysis.weight_spectrum import (
 )
 
 __all__ = [
+    "Blobs",
     "BlockDamping",
+    "CoefficientMaps",
     "DiffusionDecay",
     "EnergyDrift",
+    "Equivariance",
     "EvolutionStability",
     "FieldOfView",
     "Growth",
+    "LayerCoefficients",
     "LayerCost",
+    "LayerEquivariance",
     "LayerTable",
     "MapSpectrum",
     "ParallelHyperplanes",
@@ -56,17 +64,20 @@ __all__ = [
     "activation_bytes",
     "block_damping",
     "check_step_size",
+    "coefficient_maps",
     "count_all_pairs",
     "count_multiply_adds",
     "count_parameters",
     "diffusion_decay",
     "diffusion_matrix",
+    "draw_blobs",
     "energy_drift",
     "fields_of_view",
     "high_frequency_share",
     "largest_stable_step",
     "layer_costs",
     "map_spectra",
+    "measure_equivariance",
     "measure_field_of_view",
     "measure_reconstruction",
     "measure_stability",
@@ -74,6 +85,7 @@ __all__ = [
     "nonlocal_spectra",
     "parallel_hyperplanes",
     "perturbation_growth",
+    "pixel_grid",
     "predicted_rate",
     "rotation_accuracy",
     "separating_network",

@@ -10,23 +10,25 @@ import typer
 
 def analyze(
     run: Annotated[Path, typer.Argument(help="A run folder, of one training or of a grid.")],
-    what: Annotated[str, typer.Argument(help="stability, cost, field-of-view, spectra or angles.")],
+    what: Annotated[
+        str, typer.Argument(help="stability, cost, field-of-view, spectra, angles, equivariance or coefficients.")
+    ],
     data: Annotated[Path | None, typer.Option(help="Folder with data sets; else EVOLVENT_DATA.")] = None,
     inputs: Annotated[
-        int | None, typer.Option(min=2, help="Inputs to look at, at most; else 8, or 1000 for angles.")
+        int | None, typer.Option(min=2, help="Inputs to look at, at most; else a few, or 1000 for angles.")
     ] = None,
     out: Annotated[
         Path | None, typer.Option(help="Folder for the JSON files; else analysis/ in the run, which the report shows.")
     ] = None,
 ) -> None:
-    """Measure the trained networks of a run: stability, cost, field of view, spectra, accuracy over angles."""
+    """Measure the trained networks of a run: stability, cost, field of view, spectra, rotations."""
     from evolvent._core.errors import ConfigError, UnknownNameError
     from evolvent.cli.display import show_line, show_table, working
     from evolvent.experiments.engine import DataShelf
     from evolvent.experiments.record import cell_folders, is_finished
     from evolvent.experiments.trained import load_trained
     from evolvent.report import write_report
-    from evolvent.report.analyses import ANALYSES, analysis_path, warnings, write_analysis
+    from evolvent.report.analyses import ANALYSES, analysis_path, write_analysis
 
     if what not in ANALYSES:
         raise UnknownNameError("analysis", what, ANALYSES, f"Known are {', '.join(ANALYSES)}.")
@@ -43,7 +45,7 @@ def analyze(
             show_line(f"{trained.cell.label}: nothing to measure; its network has no parts of this kind")
             continue
         show_table(*analysis.rows(found), title=trained.cell.label)
-        for warning in warnings(what, found):
+        for warning in analysis.warnings(found):
             show_line(f"warning: {warning}")
         path = analysis_path(folder, what) if out is None else out / trained.cell.folder_name / f"{what}.json"
         write_analysis(path, what, found)

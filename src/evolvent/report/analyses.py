@@ -10,13 +10,22 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from evolvent._core.errors import ConfigError
 from evolvent._core.files import write_json
 from evolvent._core.plain import plain
 from evolvent.report.numbers import NONE, count, decimal, memory, milliseconds, percent, short
 from evolvent.report.runs import Series
 
 if TYPE_CHECKING:
-    from evolvent.analysis import EvolutionStability, FieldOfView, LayerTable, MapSpectrum, RotationAccuracy
+    from evolvent.analysis import (
+        CoefficientMaps,
+        Equivariance,
+        EvolutionStability,
+        FieldOfView,
+        LayerTable,
+        MapSpectrum,
+        RotationAccuracy,
+    )
     from evolvent.experiments.trained import TrainedCell
 
 _SEEDS = 24  # of a variant that are read at most
@@ -107,6 +116,33 @@ def _angle_rows(found: RotationAccuracy) -> Rows:
     return ["rotated by", f"accuracy on {count(found.count)} images"], [*rows, ["mean", percent(found.mean, 2)]]
 
 
+def _error(value: float) -> str:
+    return NONE if np.isnan(value) else decimal(value, 2)
+
+
+def _equivariance_rows(found: Equivariance) -> Rows:
+    columns = ["layer", "kind", "map", "pixels onto pixels", "other elements"]
+    rows = [
+        [layer.name, layer.kind, f"{layer.size[0]}x{layer.size[1]}", _error(layer.exact), _error(layer.others)]
+        for layer in found.layers
+    ]
+    if found.answer:
+        kind = "invariant" if found.claimed else f"under {found.group}; nothing is claimed"
+        rows.append(["answer", kind, NONE, _error(found.answer.exact), _error(found.answer.others)])
+    return columns, rows
+
+
+def _coefficient_rows(found: CoefficientMaps) -> Rows:
+    orders = max(len(layer.shares) for layer in found.layers)
+    columns = ["layer", "map", *(f"order {m}" for m in range(orders))]
+    rows = [
+        [layer.name, "x".join(map(str, layer.identity.shape[1:])), *(percent(share) for share in layer.shares),
+         *[NONE] * (orders - len(layer.shares))]
+        for layer in found.layers
+    ]  # fmt: skip
+    return columns, rows
+
+
 @dataclass(frozen=True)
 class Analysis:
     """One kind of analysis.
@@ -116,12 +152,14 @@ class Analysis:
         rows: what is printed.
         stored_as: under which name its list is stored; empty if it is a record.
         inputs: how many inputs are looked at, unless the user says.
+        warnings: what a user should be warned of.
     """
 
     measure: Callable[[TrainedCell, int, Tell], Any]
     rows: Callable[[Any], Rows]
     stored_as: str = ""
     inputs: int = 8
+    warnings: Callable[[Any], list[str]] = lambda found: []
 
 
 def _on_examples(function: str, as_trained: bool = False) -> Callable[[TrainedCell, int, Tell], Any]:
@@ -149,12 +187,38 @@ def _rotation_accuracy(trained: TrainedCell, inputs: int, tell: Tell) -> Rotatio
     return rotation_accuracy(some.classifier, some.images, some.labels, background=some.background, tell=tell)
 
 
+def _equivariance(trained: TrainedCell, inputs: int, tell: Tell) -> Equivariance:
+    from evolvent.analysis import measure_equivariance
+
+    shape = trained.examples(1).shape[1:]
+    if len(shape) != 3:
+        raise ConfigError(f"{trained.cell.label}: equivariance is measured of networks that take images.")
+    return measure_equivariance(trained.task.model, (shape[0], shape[1], shape[2]), inputs, tell=tell)
+
+
+def _coefficients(trained: TrainedCell, inputs: int, tell: Tell) -> CoefficientMaps | None:
+    from evolvent.analysis import coefficient_maps
+
+    found = coefficient_maps(trained.task.model, trained.examples(inputs))
+    return found if found.layers else None
+
+
+def _unstable_steps(found: list[EvolutionStability]) -> list[str]:
+    return [one.warning for one in found if one.warning]
+
+
+def _broken_layer(found: Equivariance) -> list[str]:
+    return [found.first_broken] if found.first_broken else []
+
+
 ANALYSES = {
-    "stability": Analysis(_on_examples("measure_stability"), _stability_rows, "evolutions"),
+    "stability": Analysis(_on_examples("measure_stability"), _stability_rows, "evolutions", warnings=_unstable_steps),
     "cost": Analysis(_on_examples("layer_costs", as_trained=True), _cost_rows),
     "field-of-view": Analysis(_on_examples("fields_of_view"), _view_rows, "fields"),
     "spectra": Analysis(_on_examples("map_spectra"), _map_rows, "maps"),
     "angles": Analysis(_rotation_accuracy, _angle_rows, inputs=1000),
+    "equivariance": Analysis(_equivariance, _equivariance_rows, inputs=4, warnings=_broken_layer),
+    "coefficients": Analysis(_coefficients, _coefficient_rows, inputs=3),
 }
 
 
@@ -162,8 +226,3 @@ def write_analysis(path: Path, what: str, found: Any) -> None:
     """Write what an analysis found as JSON."""
     name = ANALYSES[what].stored_as
     write_json(path, plain({name: found} if name else found, digits=6), indent=None)
-
-
-def warnings(what: str, found: Any) -> list[str]:
-    """What a user should be warned of."""
-    return [one.warning for one in found if one.warning] if what == "stability" else []

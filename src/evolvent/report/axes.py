@@ -21,11 +21,17 @@ _FEW = 9  # so many distinct values are all written at a logarithmic axis
 
 def new_plot(width: float = 4.3, height: float = 2.7) -> tuple[Figure, Axes]:
     """An empty plot in the report's style, with few ticks and short numbers."""
+    drawing, [axes] = new_plots(1, width, height)
+    return drawing, axes
+
+
+def new_plots(count: int, width: float, height: float) -> tuple[Figure, list[Axes]]:
+    """Empty plots side by side."""
     from matplotlib.figure import Figure
 
     drawing = Figure(figsize=(width, height), layout="constrained")
     drawing.patch.set_visible(False)
-    return drawing, styled(drawing.add_subplot())
+    return drawing, [styled(drawing.add_subplot(1, count, k + 1)) for k in range(count)]
 
 
 def styled(axes: Axes) -> Axes:

@@ -10,9 +10,11 @@ from evolvent._core.errors import ConfigError
 from evolvent._core.files import write_text
 from evolvent.experiments.record import is_study
 from evolvent.report.animations import animations_sections
+from evolvent.report.coefficients import coefficients_section
 from evolvent.report.configuration import configuration_section
 from evolvent.report.cost import cost_section, layers_section
 from evolvent.report.curves import curves_section, training_section
+from evolvent.report.equivariance import equivariance_section
 from evolvent.report.features import features_sections
 from evolvent.report.fields import fields_sections
 from evolvent.report.fractions import fractions_section
@@ -69,6 +71,8 @@ def report_html(runs: Sequence[Run | Path]) -> str:
         fractions_section(all_series),
         *findings_sections(subjects),
         angles_section(drawn),
+        equivariance_section(drawn),
+        coefficients_section(drawn),
         stability_section(drawn),
         spectra_section(drawn),
         field_of_view_section(drawn),
