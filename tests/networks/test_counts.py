@@ -14,9 +14,9 @@ REGISTERED = {
     "diff_resnet_graph": 2_064_960,
     "epdo": 233_622,
     "epdo_c16": 233_622,
-    "epdo_c16_quotient": 220_918,
+    "epdo_c16_quotient": 220_918,  # He et al. 2023, Table 2, without widths: 229K
     "epdo_c8": 60_350,
-    "epdo_d16_c16": 567_382,
+    "epdo_d16_c16": 567_382,  # He et al. 2023, Table 2, without widths: 525K
     "equivariant_hamiltonian": 33_530,
     "equivariant_parabolic": 66_074,
     "fractional_hamiltonian74": 558_762,

@@ -3,23 +3,31 @@
 import pytest
 import torch
 from torch.nn import functional as F
+from torch.nn.modules.batchnorm import _NormBase
 
 from evolvent import create_model
 from evolvent.analysis import count_parameters
 from evolvent.errors import ConfigError
 from evolvent.evolution import evolutions
 from evolvent.networks.resnet26 import ProjectedTransition
+from evolvent.operators.differential import dense
+from evolvent.testing import check_compiles, check_onnx
 
 NARROW = {"width": 1 / 8, "blocks": (1, 2, 1, 1), "num_classes": 5}
 EQUIVARIANT = ("resnet26_steerable_pdo", "resnet26_epdo")
 
 
+TRACED = ["resnet26_steerable_pdo", pytest.param("resnet26_epdo", marks=pytest.mark.slow)]
+
+
 def trained(name: str, **options) -> torch.nn.Module:
-    """A narrow network with statistics that are not at their first values."""
+    """A narrow network with the statistics of one batch."""
     torch.manual_seed(0)
     model = create_model(name, **NARROW | options)
-    for _ in range(3):
-        model(torch.randn(8, 3, 32, 32))
+    for part in model.modules():
+        if isinstance(part, _NormBase):
+            part.momentum = 1.0
+    model(torch.randn(16, 3, 32, 32))
     return model.eval()
 
 
@@ -75,6 +83,7 @@ def test_quarter_turns_do_not_change_the_answer(name, side):
         x = torch.randn(2, 3, side, side, dtype=dtype)
         with torch.no_grad():
             y = model(x)
+            assert (y[0] - y[1]).norm() > 0.02 * y.norm()  # images are told apart
             for turns in (1, 2, 3):
                 assert (model(x.rot90(turns, (2, 3))) - y).norm() <= tolerance * y.norm()
 
@@ -107,3 +116,21 @@ def test_options_that_do_not_fit_are_refused(options):
 @pytest.mark.parametrize("discretisation", ["gauss", "differences"])
 def test_other_discretisations(discretisation):
     assert trained("resnet26_epdo", discretisation=discretisation)(torch.randn(1, 3, 32, 32)).isfinite().all()
+
+
+@pytest.mark.parametrize("name", EQUIVARIANT)
+def test_dense_copies_answer_the_same(name):
+    model, x = trained(name), torch.randn(2, 3, 32, 37)
+    with torch.no_grad():
+        torch.testing.assert_close(dense(model)(x), model(x), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", TRACED)
+def test_networks_compile(name):
+    check_compiles(trained(name), torch.randn(2, 3, 32, 32), backend="aot_eager")
+
+
+@pytest.mark.parametrize("name", TRACED)
+def test_onnxruntime_answers_the_same(name):
+    pytest.importorskip("onnxruntime", reason="the extra 'export' is not installed")
+    check_onnx(trained(name), torch.randn(2, 3, 32, 32))

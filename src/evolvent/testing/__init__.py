@@ -12,7 +12,7 @@ claimed, if it does not.
 from typing import TYPE_CHECKING
 
 from evolvent._core.lazy import attach
-from evolvent.testing.compilation import check_compiles, check_exports
+from evolvent.testing.compilation import check_compiles, check_exports, check_onnx
 from evolvent.testing.equivariance import check_equivariance
 from evolvent.testing.gradients import check_gradient
 from evolvent.testing.integrators import all_integrators, check_integrator, observed_order
@@ -33,6 +33,7 @@ __all__ = [
     "check_gradient",
     "check_integrator",
     "check_network",
+    "check_onnx",
     "check_operator",
     "check_stability",
     "check_task",

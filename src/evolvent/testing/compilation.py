@@ -1,8 +1,11 @@
-"""Whether PyTorch's tracers take a network: torch.export and torch.compile."""
+"""Whether PyTorch's tracers take a network: torch.export, torch.compile and ONNX."""
 
 from __future__ import annotations
 
 import copy
+import tempfile
+import warnings
+from pathlib import Path
 
 import torch
 from torch import Tensor, nn
@@ -28,6 +31,36 @@ def check_exports(model: nn.Module, *x: Tensor) -> None:
         except Exception as error:
             raise AssertionError(f"torch.export does not take the model: {str(error).splitlines()[0]}") from error
         _check_same("exported model's answer", program.module()(*x), twin(*x))
+
+
+def check_onnx(model: nn.Module, *x: Tensor) -> None:
+    """The ONNX file of a model in evaluation mode, run by onnxruntime, answers as the model does, to 1e-4.
+
+    Needs the extra ``export``.
+
+    Args:
+        model: any module; a copy is used.
+        x: its arguments, in float32.
+    """
+    import onnxruntime
+
+    twin = copy.deepcopy(model).eval()
+    with tempfile.TemporaryDirectory() as folder, torch.no_grad():
+        path = Path(folder) / "model.onnx"
+        _write_onnx(twin, x, path)
+        session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+        names = [given.name for given in session.get_inputs()]
+        found = session.run(None, {name: part.numpy() for name, part in zip(names, x, strict=True)})[0]
+        _check_same("ONNX file's answer", torch.as_tensor(found), twin(*x))
+
+
+def _write_onnx(model: nn.Module, x: tuple[Tensor, ...], path: Path) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the exporter warns of its own future
+        try:
+            torch.onnx.export(model, x, path, dynamo=True, verbose=False)
+        except Exception as error:
+            raise AssertionError(f"torch.onnx.export does not take the model: {str(error).splitlines()[0]}") from error
 
 
 def check_compiles(model: nn.Module, *x: Tensor, backend: str = "inductor", fullgraph: bool = True) -> None:

@@ -12,10 +12,18 @@ from evolvent._core.checks import check_choice, check_share
 from evolvent.groups import Field
 from evolvent.operators.differential.field_checks import check_moves_channels, check_moves_up_to_sign, check_orthogonal
 
+
+def _elu(u: Tensor) -> Tensor:
+    """Written out for torch.compile, which takes the gradient of F.elu to lie in memory otherwise than it does."""
+    if torch.compiler.is_dynamo_compiling():
+        return F.relu(u) + torch.expm1(u.clamp(max=0))
+    return F.elu(u)
+
+
 _FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": F.relu,
     "leaky_relu": F.leaky_relu,
-    "elu": F.elu,
+    "elu": _elu,
     "gelu": F.gelu,
     "silu": F.silu,
     "softplus": F.softplus,
