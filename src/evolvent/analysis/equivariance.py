@@ -153,7 +153,8 @@ def _image_field(layers: Sequence[LayerPass], channels: int) -> Field:
     """How images transform: as the first layer says, or as plain channels."""
     if not layers:
         return scalars(cyclic(4), channels)
-    field: Field = getattr(layers[0].module, "in_field", layers[0].field)
+    field = getattr(layers[0].module, "in_field", layers[0].field)
+    assert isinstance(field, Field)
     return field if field.channels == channels else scalars(field.group, channels)
 
 
@@ -177,8 +178,8 @@ def _error(before: LayerPass, after: LayerPass, group: Group, g: int) -> float:
 
 
 def _window_error(before: LayerPass, after: LayerPass, field: Field, g: int) -> float:
-    here, there = (pixel_grid(*one.after.shape[2:], one.spacing) for one in (before, after))
-    centres = _window_centres(min(before.after.shape[2:])) * before.spacing
+    here, there = (pixel_grid(*one.size, one.spacing) for one in (before, after))
+    centres = _window_centres(min(before.size)) * before.spacing
     width = _WINDOW * before.spacing
     expected = field.act(_seen(before.after, here, centres, width), g)
     return _relative(_seen(after.after, _moved_back(there, field.group, g), centres, width), expected)
@@ -210,9 +211,8 @@ def _keeps_grid(group: Group, g: int, *, square: bool) -> bool:
 
 
 def _of_layer(one: LayerPass, errors: list[float], on_grid: Sequence[bool]) -> LayerEquivariance:
-    height, width = one.after.shape[2:]
     worst = _worst(errors, on_grid)
-    return LayerEquivariance(one.name, type(one.module).__name__, str(one.field), (height, width), errors, *worst)
+    return LayerEquivariance(one.name, type(one.module).__name__, str(one.field), one.size, errors, *worst)
 
 
 def _of_answer(

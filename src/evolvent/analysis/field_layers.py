@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -36,6 +37,11 @@ class LayerPass:
         """How the answer transforms; None for ordinary layers."""
         return out_field(self.module)
 
+    @property
+    def size(self) -> tuple[int, int]:
+        """Height and width of the maps that it gave."""
+        return self.after.shape[2], self.after.shape[3]
+
 
 def out_field(module: nn.Module) -> Field | None:
     """How the answer of a layer over fields transforms; None for ordinary modules."""
@@ -59,8 +65,8 @@ def trace_layers(model: nn.Module, images: Tensor) -> tuple[list[LayerPass], Ten
 
 @contextmanager
 def _hooks(model: nn.Module, found: list[LayerPass]) -> Iterator[None]:
-    def record(name: str, module: nn.Module, before: Tensor, after: Tensor) -> None:
-        if isinstance(after, Tensor) and before.ndim == after.ndim == 4:
+    def record(name: str, module: nn.Module, before: Any, after: Any) -> None:
+        if _are_maps(before) and _are_maps(after):
             coarser = stride(module) * (found[-1].spacing if found else 1)
             found.append(LayerPass(name, module, before, after, coarser))
 
@@ -73,6 +79,10 @@ def _hooks(model: nn.Module, found: list[LayerPass]) -> Iterator[None]:
     finally:
         for handle in handles:
             handle.remove()
+
+
+def _are_maps(value: Any) -> bool:
+    return isinstance(value, Tensor) and value.ndim == 4
 
 
 def _layers(model: nn.Module) -> list[tuple[str, nn.Module]]:

@@ -131,6 +131,5 @@ def _strokes(axes: Axes, vectors: np.ndarray, spacing: int, *, heads: bool) -> N
     long = np.hypot(*chosen) > _FAINT
     right, up = 1.2 * step * spacing * chosen[:, long]
     x, y = np.meshgrid(spacing * (columns - (width - 1) / 2), spacing * ((height - 1) / 2 - rows))
-    head = {} if heads else {"headwidth": 0, "headlength": 0, "headaxislength": 0}
     axes.quiver(x[long], y[long], right, up, angles="xy", scale_units="xy", scale=1, pivot="middle", color="#222222",
-                width=0.011, **head)  # fmt: skip
+                width=0.011, headwidth=3 * heads, headlength=5 * heads, headaxislength=4.5 * heads)  # fmt: skip
