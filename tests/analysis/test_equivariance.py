@@ -151,6 +151,26 @@ def test_centred_strides_break_nothing_and_space_the_pixels():
     assert found.layers[1].others < 0.01
 
 
+class Residual(nn.Module):
+    """Two branches that are both pooled, and their sum."""
+
+    def __init__(self, field: Field) -> None:
+        super().__init__()
+        self.inner = nn.Sequential(SteerablePDO(field, field), FieldPooling(field))
+        self.shortcut, self.last = FieldPooling(field), SteerablePDO(field, field)
+
+    def forward(self, u):
+        return self.last(self.inner(u) + self.shortcut(u))
+
+
+def test_branches_have_spacings_of_their_own():
+    torch.manual_seed(0)
+    found = measure_equivariance(classifier(Residual(regular_fields(C8, 2)), field=regular_fields(C8, 2)), (1, 36, 36))
+    assert [layer.name for layer in found.layers[1:5]] == ["1.inner.0", "1.inner.1", "1.shortcut", "1.last"]
+    assert all(layer.others < 1e-2 for layer in found.layers)
+    assert found.first_broken == ""
+
+
 def test_after_a_restriction_only_the_smaller_group_counts():
     torch.manual_seed(0)
     whole = regular_fields(dihedral(8), 1)
