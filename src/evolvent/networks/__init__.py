@@ -16,6 +16,7 @@ from evolvent.networks import (
     parabolic,
     points,
     resnet,
+    resnet26,
 )
 from evolvent.networks._files import load, save
 from evolvent.networks._graph_skeleton import GraphNetwork
@@ -59,5 +60,6 @@ __all__ = [
     "points",
     "refine",
     "resnet",
+    "resnet26",
     "save",
 ]
