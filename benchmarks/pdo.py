@@ -113,7 +113,7 @@ def from_escnn() -> nn.Module:
 
 
 def ours(name: str) -> nn.Module:
-    return ev.create_model(name, in_channels=1, num_classes=CLASSES, image_size=SIZE)
+    return ev.create_model(name, in_channels=1, num_classes=CLASSES)
 
 
 published = {"maximum_order": 3, "maximum_offset": 0}

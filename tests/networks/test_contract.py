@@ -15,9 +15,19 @@ from evolvent.testing import check_compiles, check_network
 
 # For families that do not take images of the default size; all others get two 3x32x32 images.
 INPUTS = {"odenet": (2, 1, 28, 28), "rknet": (2, 1, 28, 28), "point_resnet": (4, 2), "diff_resnet": (12, 2),
-          "diff_resnet_fewshot": (2, 12, 512)}
+          "diff_resnet_fewshot": (2, 12, 512), "steerable_pdo": (2, 1, 28, 28), "epdo": (2, 1, 28, 28)}
+SCALES = {"resnet26_epdo": 0.1}  # its layers are quadratic: before there are statistics, large features overflow
 SMALL = {"channels": (4, 8), "blocks": 2}
-SMALL_OTHERWISE = {"cnn": {"channels": (3, 4, 5, 4, 3, 8)}}
+SMALL_OTHERWISE = {
+    "cnn": {"channels": (3, 4, 5, 4, 3, 8)},
+    "equivariant_hamiltonian": {"fields": (2, 4), "blocks": 2},
+    "equivariant_parabolic": {"fields": (2, 4), "blocks": 2},
+    "steerable_pdo": {"group": "C8", "fields": (2, 3, 2, 2, 2, 3)},
+    "epdo": {"group": "C8", "fields": (2, 2, 4, 2, 2, 3), "partitions": 2},
+    "resnet26": {"width": 1 / 16, "blocks": (1, 2, 1, 1)},
+    "resnet26_steerable_pdo": {"width": 1 / 16, "blocks": (1, 2, 1, 1)},
+    "resnet26_epdo": {"width": 1 / 16, "blocks": (1, 2, 1, 1)},
+}
 IMAGE_FAMILIES = ("hamiltonian", "resnet", "preresnet")
 FAMILIES = sorted({model_entry(name).family for name in list_models()})
 GRAPH_FAMILIES = [name for name in FAMILIES if issubclass(model_entry(name).options, GraphOptions)]
@@ -29,7 +39,8 @@ OPERATOR_MEMBERS = ("lean_hamiltonian", "lean5_hyperbolic", "multigrid_parabolic
 def example(name: str) -> torch.Tensor:
     if model_entry(name).family in GRAPH_FAMILIES:
         return torch.randn(9, small_options(name)["in_features"])
-    return torch.randn(INPUTS.get(model_entry(name).family, (2, 3, 32, 32)))
+    family = model_entry(name).family
+    return SCALES.get(family, 1.0) * torch.randn(INPUTS.get(family, (2, 3, 32, 32)))
 
 
 def extra(name: str) -> tuple:

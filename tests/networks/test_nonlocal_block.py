@@ -10,9 +10,12 @@ from torch.testing import assert_close
 
 from evolvent.dynamics import NonlocalSystem
 from evolvent.errors import ConfigError, ShapeError, UnknownNameError
+from evolvent.groups import Field, cyclic, dihedral, irrep, quotient, regular_fields
 from evolvent.integrators import Verlet
 from evolvent.networks import NonlocalBlock
 from evolvent.operators import NonlocalDiffusion
+from evolvent.operators.differential import EquivarianceWarning, FieldBatchNorm
+from evolvent.testing import check_equivariance, check_exports
 
 NAMED = ["diffusion", "fractional", "riesz", "log"]
 OPERATORS = [*NAMED, "dot over row sum", "gaussian", "gaussian over row sum"]
@@ -169,9 +172,65 @@ def test_wrong_blocks_are_refused():
             NonlocalBlock(4, **options)  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="even"):
         NonlocalBlock(5)
-    with pytest.raises(ConfigError, match="got one of 4"):
+    with pytest.raises(ConfigError, match="got one of 4 channels"):
         NonlocalBlock(6, NonlocalDiffusion(4))
     with pytest.raises(UnknownNameError, match="Did you mean 'riesz'"):
         NonlocalBlock(4, "ries")  # type: ignore[arg-type]
     with pytest.raises(ShapeError, match="do not fit"):
         NonlocalBlock(4, subsample=5)(torch.zeros(2, 4, 4, 8))
+
+
+FIELDS = [regular_fields(cyclic(8), 2), Field(irrep(dihedral(4), 1), 4), Field(quotient(cyclic(4), [0, 2]), 2)]
+EXACT = {torch.float32: 1e-6, torch.float64: 1e-12}
+AMPLIFIED = {torch.float32: 1e-3, torch.float64: 1e-10}  # by kernels or row sums that divide by small numbers
+
+
+def awake_fields(block: NonlocalBlock) -> NonlocalBlock:
+    for norm in (m for m in block.modules() if isinstance(m, FieldBatchNorm)):
+        for p in norm.parameters():
+            nn.init.normal_(p)
+    return block
+
+
+@every_operator
+@pytest.mark.parametrize("field", FIELDS, ids=str)
+@pytest.mark.parametrize("training", [True, False])
+def test_blocks_between_fields_commute_with_the_group(operator, field, training):
+    own: object = operator
+    if operator not in NAMED:
+        affinity, normaliser = operator.split()[0], "row_sum" if "row" in operator else "count"
+        own = NonlocalDiffusion(field, affinity, scale=0.1, normaliser=normaliser)
+    block = awake_fields(NonlocalBlock(field, own, scale=0.1))  # type: ignore[arg-type]
+    mild = operator in ("diffusion", "gaussian", "gaussian over row sum")
+    check_equivariance(block.train(training), field, field, 5, EXACT if mild else AMPLIFIED)
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_subsampled_blocks_commute_where_squares_fill_the_map(name):
+    field = FIELDS[0]
+    block = awake_fields(NonlocalBlock(field, name, subsample=2))
+    check_equivariance(block, field, field, 6, AMPLIFIED)
+    with pytest.warns(EquivarianceWarning, match=r"5x5, so .* does not commute with C8\. .* subsample=1"):
+        block(torch.randn(1, 16, 5, 5))
+
+
+def test_blocks_that_ignore_fields_do_not_commute():
+    with pytest.raises(AssertionError, match="element 2 of C8"):
+        check_equivariance(awake(NonlocalBlock(16)), FIELDS[0], FIELDS[0], 5)
+
+
+def test_blocks_between_fields_learn_and_are_exported():
+    block, u = awake_fields(NonlocalBlock(FIELDS[0], "riesz")), torch.randn(2, 16, 5, 5)
+    block(u).square().sum().backward()
+    assert all(p.grad is not None and p.grad.isfinite().all() for p in block.parameters())
+    check_exports(block, u)
+    assert torch.equal(NonlocalBlock(FIELDS[0], "log")(u), u)  # a new block is the identity
+
+
+def test_fields_that_do_not_fit_are_refused():
+    with pytest.raises(ConfigError, match="multiplicity must be even"):
+        NonlocalBlock(regular_fields(cyclic(4), 3))
+    with pytest.raises(ConfigError, match="subsample=1"):
+        NonlocalBlock(FIELDS[1], subsample=2)
+    with pytest.raises(ConfigError, match=r"2 x regular\(C8\) needs an operator of the same, got one of 16 channels"):
+        NonlocalBlock(FIELDS[0], NonlocalDiffusion(16))

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from evolvent._core.checks import check_choice, check_not_negative
+from evolvent._core.checks import check_not_negative
 from evolvent._core.state import State
 from evolvent.dynamics._contract import Dynamics
-from evolvent.dynamics.layers import ACTIVATIONS, ActivationName, Norm, make_norm, normalise
+from evolvent.dynamics.layers import (
+    ACTIVATIONS,
+    ActivationName,
+    Norm,
+    check_activation,
+    make_bias,
+    make_norm,
+    normalise,
+)
 from evolvent.operators import make_operator
 
 
@@ -27,11 +34,12 @@ class Antisymmetric(Dynamics):
         damping: :math:`\gamma \ge 0`.
         operator: kind of :math:`K`, such as ``"full"`` or ``"dense"``.
         norm: kind of :math:`\mathcal N`, or None.
-        bias: whether to learn :math:`b`, one number per channel.
+        bias: whether to learn :math:`b`, one number per channel or regular field.
         activation: name of :math:`\sigma`.
 
     Shape: (B, channels, ...) to the same.
 
+    >>> import torch
     >>> Antisymmetric(4, damping=0.1)(0.0, torch.randn(2, 4, 8, 8)).shape
     torch.Size([2, 4, 8, 8])
     """
@@ -50,9 +58,9 @@ class Antisymmetric(Dynamics):
         check_not_negative(damping=damping)  # below 0 features grow
         self.damping = damping
         self.operator = make_operator(operator, channels, channels)
-        self.bias = nn.Parameter(torch.zeros(channels)) if bias else None
-        self.norm = make_norm(norm, channels, self.operator.space_axes)
-        self.activation: ActivationName = check_choice("activation", activation, ACTIVATIONS)
+        self.bias = make_bias(channels, self.operator) if bias else None
+        self.norm = make_norm(norm, channels, self.operator)
+        self.activation: ActivationName = check_activation(activation, self.operator)
 
     def forward(self, t: float, u: State) -> Tensor:
         assert isinstance(u, Tensor)

@@ -10,7 +10,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from evolvent._core.checks import check_choice
-from evolvent.operators import make_operator
+from evolvent._core.errors import ConfigError
+from evolvent.operators import FieldOperator, LinearOperator, make_operator
+from evolvent.operators.differential import FieldActivation, FieldBatchNorm, FieldBias
 
 
 class Activation(NamedTuple):
@@ -37,24 +39,47 @@ ACTIVATIONS: dict[str, Activation] = {
 Norm: TypeAlias = Literal["batch", "group"]
 
 
-def make_norm(kind: Norm | None, channels: int, space_axes: int) -> nn.Module | None:
-    """Batch or group normalisation for features with ``space_axes`` axes of space, or None.
+def make_norm(kind: Norm | None, channels: int, operator: LinearOperator) -> nn.Module | None:
+    """Batch or group normalisation for results of an operator, or None.
 
-    Groups have eight channels where that divides them, else one group takes all.
+    Groups have eight channels where that divides them, else one group takes all. Fields have batch normalisation alone,
+    which commutes with their group.
 
-    >>> make_norm("group", 32, 2)
+    >>> make_norm("group", 32, make_operator("full", 3, 32))
     GroupNorm(4, 32, eps=1e-05, affine=True, bias=True)
     """
     if kind is None:
         return None
-    if check_choice("norm", kind, get_args(Norm)) == "group":
+    check_choice("norm", kind, get_args(Norm))
+    if isinstance(operator, FieldOperator):
+        if kind == "group":
+            raise ConfigError(f"norm='group' does not commute with the group on {operator.out_field}. Use 'batch'.")
+        return FieldBatchNorm(operator.out_field)
+    if kind == "group":
         return nn.GroupNorm(channels // 8 if channels % 8 == 0 else 1, channels)
-    return nn.BatchNorm2d(channels) if space_axes == 2 else nn.BatchNorm1d(channels)
+    return nn.BatchNorm2d(channels) if operator.space_axes == 2 else nn.BatchNorm1d(channels)
 
 
-def normalise(k: Tensor, norm: nn.Module | None, bias: Tensor | None) -> Tensor:
-    r""":math:`\mathcal N(k) + b`, with one number of :math:`b` for each channel; either may be left out."""
+def make_bias(channels: int, operator: LinearOperator) -> nn.Parameter | FieldBias:
+    """A bias for results of an operator: one number per channel, or per regular field where they are fields."""
+    if isinstance(operator, FieldOperator):
+        return FieldBias(operator.out_field)
+    return nn.Parameter(torch.zeros(channels))
+
+
+def check_activation(name: ActivationName, operator: LinearOperator) -> ActivationName:
+    """The name itself, if it is known and commutes with the group where results of the operator are fields."""
+    check_choice("activation", name, ACTIVATIONS)
+    if isinstance(operator, FieldOperator):
+        FieldActivation(operator.out_field, name)
+    return name
+
+
+def normalise(k: Tensor, norm: nn.Module | None, bias: Tensor | FieldBias | None) -> Tensor:
+    r""":math:`\mathcal N(k) + b`; either may be left out."""
     k = k if norm is None else norm(k)
+    if isinstance(bias, FieldBias):
+        return bias(k)
     return k if bias is None else k + bias.view(-1, *[1] * (k.ndim - 2))
 
 
@@ -75,12 +100,15 @@ class SymmetricLayer(nn.Module):
     Without normalisation the Jacobian :math:`K^\top \operatorname{diag}(\sigma') K` is symmetric and, for monotone
     :math:`\sigma`, positive semidefinite (Ruthotto and Haber 2020), so :math:`u' = -S(u)` contracts.
 
+    If :math:`K` maps fields to fields, as ``"steerable_c8"`` does, normalisation and bias are those of fields, and the
+    layer commutes with their group.
+
     Args:
         channels: number of channels of :math:`u`.
         hidden: number of channels of :math:`K u`; as many as ``channels`` unless given.
         operator: kind of :math:`K`, such as ``"full"`` or ``"dense"``.
         norm: kind of :math:`\mathcal N`, or None.
-        bias: whether to learn :math:`b`, one number per channel.
+        bias: whether to learn :math:`b`, one number per channel or regular field.
         activation: name of :math:`\sigma`.
 
     Shape: (B, channels, ...) to the same.
@@ -102,10 +130,10 @@ class SymmetricLayer(nn.Module):
         super().__init__()
         hidden = hidden or channels
         self.operator = make_operator(operator, channels, hidden)
-        self.bias = nn.Parameter(torch.zeros(hidden)) if bias else None
-        self.norm = make_norm(norm, hidden, self.operator.space_axes)
+        self.bias = make_bias(hidden, self.operator) if bias else None
+        self.norm = make_norm(norm, hidden, self.operator)
         # the name, since functions cannot be pickled
-        self.activation: ActivationName = check_choice("activation", activation, ACTIVATIONS)
+        self.activation: ActivationName = check_activation(activation, self.operator)
 
     def forward(self, u: Tensor) -> Tensor:
         return self.operator.adjoint(ACTIVATIONS[self.activation].value(self.inner(u)))

@@ -7,11 +7,12 @@ from typing import Literal
 from torch import Tensor
 
 from evolvent._core.checks import check_choice
+from evolvent._core.errors import ConfigError
 from evolvent.dynamics._contract import Dynamics, SplitDynamics
 from evolvent.dynamics.layers import ActivationName, Norm
 from evolvent.dynamics.parabolic import Parabolic
 from evolvent.dynamics.residual import Residual
-from evolvent.operators import DenseDiffusion, DepthwiseDiffusion, DiffusionOperator, LinearOperator
+from evolvent.operators import DenseDiffusion, DepthwiseDiffusion, DiffusionOperator, FieldOperator, LinearOperator
 
 
 class ReactionDiffusion(SplitDynamics):
@@ -73,5 +74,10 @@ class ReactionDiffusion(SplitDynamics):
 
 def _make_diffusion(reaction: Dynamics, channels: int) -> DiffusionOperator:
     """Diffusion in the space that the operators of the reaction act in."""
-    axes = next(m.space_axes for m in reaction.modules() if isinstance(m, LinearOperator))
-    return DepthwiseDiffusion(channels) if axes == 2 else DenseDiffusion(channels)
+    operator = next(m for m in reaction.modules() if isinstance(m, LinearOperator))
+    if isinstance(operator, FieldOperator):
+        raise ConfigError(
+            f"the diffusion of ReactionDiffusion differs between channels, so it does not commute with the group on "
+            f"{operator.out_field}. Use another operator, or other dynamics."
+        )
+    return DepthwiseDiffusion(channels) if operator.space_axes == 2 else DenseDiffusion(channels)

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias, get_args
 
-import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from evolvent._core.checks import check_choice
 from evolvent._core.errors import ConfigError
 from evolvent._core.state import State
 from evolvent.dynamics._contract import Dynamics
-from evolvent.dynamics.layers import ACTIVATIONS, ActivationName, Norm, make_norm, normalise
+from evolvent.dynamics.layers import (
+    ACTIVATIONS,
+    ActivationName,
+    Norm,
+    check_activation,
+    make_bias,
+    make_norm,
+    normalise,
+)
 from evolvent.operators import make_operator
 
 Placement: TypeAlias = Literal["post", "pre"]
@@ -38,11 +45,12 @@ class Residual(Dynamics):
         convolutions: number of operators, 1 or 2.
         operator: kind of the operators, such as ``"full"`` or ``"dense"``.
         norm: kind of :math:`\mathcal N`, or None.
-        bias: whether to learn :math:`b_i`, one number per channel.
+        bias: whether to learn :math:`b_i`, one number per channel or regular field.
         activation: name of :math:`\sigma`.
 
     Shape: (B, channels, ...) to the same.
 
+    >>> import torch
     >>> Residual(4)(0.0, torch.randn(2, 4, 8, 8)).shape
     torch.Size([2, 4, 8, 8])
     >>> Residual(3, convolutions=1, operator="dense", norm=None)(0.0, torch.randn(2, 3)).shape
@@ -64,15 +72,15 @@ class Residual(Dynamics):
         if convolutions not in (1, 2):
             raise ConfigError(f"convolutions must be 1 or 2, got {convolutions!r}.")
         self.placement: Placement = check_choice("placement", placement, get_args(Placement))
-        self.activation: ActivationName = check_choice("activation", activation, ACTIVATIONS)
         self.conv1 = make_operator(operator, channels, channels)
-        self.norm1 = make_norm(norm, channels, self.conv1.space_axes)
-        self.bias1 = nn.Parameter(torch.zeros(channels)) if bias else None
+        self.activation: ActivationName = check_activation(activation, self.conv1)
+        self.norm1 = make_norm(norm, channels, self.conv1)
+        self.bias1 = make_bias(channels, self.conv1) if bias else None
         self.conv2 = self.norm2 = self.bias2 = None
         if convolutions == 2:
             self.conv2 = make_operator(operator, channels, channels)
-            self.norm2 = make_norm(norm, channels, self.conv2.space_axes)
-            self.bias2 = nn.Parameter(torch.zeros(channels)) if bias else None
+            self.norm2 = make_norm(norm, channels, self.conv2)
+            self.bias2 = make_bias(channels, self.conv2) if bias else None
 
     def forward(self, t: float, u: State) -> Tensor:
         assert isinstance(u, Tensor)

@@ -55,7 +55,7 @@ class SymmetricUndoing(Undoing):
         if weight.requires_grad:
             both = _correlation(w, u, weight).add_(_correlation(v, a, weight))
             self.sums.add([weight], [both.mul_(factor)])
-        if layer.bias is not None and layer.bias.requires_grad:
+        if isinstance(layer.bias, Tensor) and layer.bias.requires_grad:
             self.sums.add([layer.bias], [w.sum(dim=(0, 2, 3)).mul_(factor)])
 
 

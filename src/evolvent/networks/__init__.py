@@ -7,6 +7,7 @@ from evolvent.networks import (
     diff_resnet_fewshot,
     diff_resnet_graph,
     equivariant,
+    equivariant_hamiltonian,
     graph_baselines,
     hamiltonian,
     hyperbolic,
@@ -15,6 +16,7 @@ from evolvent.networks import (
     parabolic,
     points,
     resnet,
+    resnet26,
 )
 from evolvent.networks._files import load, save
 from evolvent.networks._graph_skeleton import GraphNetwork
@@ -45,6 +47,7 @@ __all__ = [
     "diff_resnet_fewshot",
     "diff_resnet_graph",
     "equivariant",
+    "equivariant_hamiltonian",
     "graph_baselines",
     "hamiltonian",
     "hyperbolic",
@@ -57,5 +60,6 @@ __all__ = [
     "points",
     "refine",
     "resnet",
+    "resnet26",
     "save",
 ]

@@ -55,7 +55,9 @@ def load(folder: str | os.PathLike[str]) -> nn.Module:
     model = _rebuild(folder / CONFIG)
     tensors = _read_tensors(folder / WEIGHTS)
     _check_tensors(tensors, model.state_dict(), folder / WEIGHTS)
-    model.load_state_dict(tensors, assign=True)  # keeps the saved dtype
+    # clones lie where PyTorch's tensors lie, not at any byte of the file: else matrix products may round differently
+    aligned = {name: tensor.clone() for name, tensor in tensors.items()}
+    model.load_state_dict(aligned, assign=True)  # keeps the saved dtype
     return model.eval()
 
 

@@ -264,5 +264,22 @@ for _paper in (
         ("booktitle", "International Conference on Machine Learning"),
         2016,
     ),
+    Paper(
+        "li2021",
+        "inproceedings",
+        "Involution: Inverting the Inherence of Convolution for Visual Recognition",
+        (
+            "Li, Duo",
+            "Hu, Jie",
+            "Wang, Changhu",
+            "Li, Xiangtai",
+            "She, Qi",
+            "Zhu, Lei",
+            "Zhang, Tong",
+            "Chen, Qifeng",
+        ),
+        ("booktitle", "IEEE/CVF Conference on Computer Vision and Pattern Recognition"),
+        2021,
+    ),
 ):
     PAPERS.add(_paper.key, _paper)

@@ -32,6 +32,10 @@ from evolvent.operators.differential import (
 )
 
 GroupName = Annotated[str, "group of rotations, C4, C8, ..., or of rotations and mirrorings, D4, D8, ..."]
+DiscretisationName = Annotated[
+    Literal["fitted", "gauss", "differences"], "of derivatives: fitted or sampled Gaussians, or finite differences"
+]
+Sigma = Annotated[float, Gt(0), "standard deviation of the Gaussian, in pixels"]
 _PADDING = (1, 2, 2, 2, 2, 0)
 _POOLED = (1, 2)  # layers that pooling follows
 
@@ -48,10 +52,8 @@ class EquivariantOptions(ImageOptions):
     ] = "regular"
     restrict: Annotated[bool, "go on with rotations alone before the last layer"] = False
     order: Annotated[int, Ge(0), "highest order of derivatives"] = 3
-    discretisation: Annotated[
-        Literal["fitted", "gauss", "differences"], "of derivatives: fitted or sampled Gaussians, or finite differences"
-    ] = "fitted"
-    sigma: Annotated[float, Gt(0), "standard deviation of the Gaussian, in pixels"] = 0.8
+    discretisation: DiscretisationName = "fitted"
+    sigma: Sigma = 0.8
     hidden: Annotated[Count, "features between the two fully connected layers"] = 64
 
 
@@ -224,9 +226,11 @@ def epdo(options: NeuralOptions) -> EquivariantNetwork:
     return _six_layers(options, layer)
 
 
-register_member("steerable_pdo_c16", "steerable_pdo", group="C16")
+register_member("steerable_pdo_c16", "steerable_pdo", recipe="epdo-table2", group="C16")
 register_member("steerable_pdo_c8", "steerable_pdo", group="C8", fields=(8, 8, 12, 12, 16, 24))
-register_member("epdo_c16", "epdo", group="C16")
-register_member("epdo_c16_quotient", "epdo", kind="quotient", fields=(8, 16, 16, 16, 24, 32))
-register_member("epdo_d16_c16", "epdo", group="D16", restrict=True, fields=(16, 24, 32, 32, 48, 64))
+register_member("epdo_c16", "epdo", recipe="epdo-table2", group="C16")
+register_member("epdo_c16_quotient", "epdo", recipe="epdo-table2", kind="quotient", fields=(8, 16, 16, 16, 24, 32))
+register_member(
+    "epdo_d16_c16", "epdo", recipe="epdo-table2", group="D16", restrict=True, fields=(16, 24, 32, 32, 48, 64)
+)
 register_member("epdo_c8", "epdo", group="C8", fields=(8, 16, 24, 24, 32, 48))

@@ -10,6 +10,7 @@ from torch.func import functional_call
 from evolvent._core.checks import check_choice, check_positive, check_whole
 from evolvent._core.errors import ConfigError
 from evolvent.dynamics import NonlocalSystem
+from evolvent.groups import Field
 from evolvent.integrators import Verlet
 from evolvent.operators import (
     FractionalLaplacian,
@@ -19,6 +20,7 @@ from evolvent.operators import (
     Pointwise,
 )
 from evolvent.operators.convolution import pointwise
+from evolvent.operators.differential import FieldActivation, FieldBatchNorm, FieldLinear, NormActivation
 
 NonlocalName: TypeAlias = Literal["diffusion", "fractional", "riesz", "log"]
 
@@ -36,8 +38,11 @@ class NonlocalBlock(nn.Module):
     (the last, and every second before it) start with the factor zero (Wang et al. 2018), which the paper does not
     mention: at first the block is the identity.
 
+    Between fields all its maps commute with the group, and so does the block: exactly, with every element that moves
+    pixels onto pixels. Fields whose channels are not only moved have a :class:`NormActivation` in place of the ReLU.
+
     Args:
-        channels: number of feature maps, even.
+        channels: number of feature maps, even; or the fields that they are, of even multiplicity.
         operator: ``"diffusion"``, ``"fractional"``, ``"riesz"`` or ``"log"``, or a nonlocal operator of your own, which
             then has its own ``subsample`` and ``scale``.
         stages: number of stages, at least 1.
@@ -50,11 +55,14 @@ class NonlocalBlock(nn.Module):
     >>> import torch
     >>> NonlocalBlock(4, "riesz", subsample=2)(torch.randn(2, 4, 8, 8)).shape
     torch.Size([2, 4, 8, 8])
+    >>> from evolvent.groups import cyclic, regular_fields
+    >>> NonlocalBlock(regular_fields(cyclic(8), 2))(torch.randn(2, 16, 8, 8)).shape
+    torch.Size([2, 16, 8, 8])
     """
 
     def __init__(
         self,
-        channels: int,
+        channels: int | Field,
         operator: NonlocalName | NonlocalOperator = "diffusion",
         *,
         stages: int = 2,
@@ -67,13 +75,16 @@ class NonlocalBlock(nn.Module):
         check_positive(step_size=step_size)
         named = not isinstance(operator, NonlocalOperator)
         self.operator = make_nonlocal(operator, channels, subsample, scale) if named else operator
-        if self.operator.channels != channels:
-            raise ConfigError(
-                f"a block of {channels} channels needs an operator of as many, got one of {self.operator.channels}."
-            )
+        self._check_operator(channels)
         self.outer = nn.ModuleList(OuterMap(channels, (stages - k) % 2 == 0) for k in range(stages))
         self.step_size = float(step_size)
         self.integrator = Verlet()
+
+    def _check_operator(self, channels: int | Field) -> None:
+        given = self.operator.channels if self.operator.field is None else self.operator.field
+        if given != channels:
+            wanted, found = (f"{c} channels" if isinstance(c, int) else str(c) for c in (channels, given))
+            raise ConfigError(f"a block of {wanted} needs an operator of the same, got one of {found}.")
 
     def forward(self, x: Tensor) -> Tensor:
         act, h, state = self.operator.at(x), self.step_size, (x, x)
@@ -91,7 +102,9 @@ class NonlocalBlock(nn.Module):
         return f"stages={len(self.outer)}, step_size={self.step_size:g}"
 
 
-def make_nonlocal(name: NonlocalName, channels: int, subsample: int = 1, scale: float = 1.0) -> NonlocalOperator:
+def make_nonlocal(
+    name: NonlocalName, channels: int | Field, subsample: int = 1, scale: float = 1.0
+) -> NonlocalOperator:
     """One of the four operators of the paper's Table 1, by name."""
     check_choice("nonlocal operator", name, get_args(NonlocalName))
     if name == "diffusion":
@@ -115,20 +128,28 @@ class OuterMap(nn.Sequential):
     r""":math:`h\, \mathcal K = h\, \mathcal B \circ \mathrm{ReLU} \circ K`, with :math:`h` inside :math:`\mathcal B`.
 
     Args:
-        channels: number of feature maps.
+        channels: number of feature maps, or the fields that they are.
         awake: start with the factor 1 of the normalisation; with 0, and so with the result 0, otherwise.
 
     Shape: (B, channels, H, W) to the same.
     """
 
-    def __init__(self, channels: int, awake: bool = True) -> None:
-        conv, norm = Pointwise(channels, channels), nn.BatchNorm2d(channels)
-        nn.init.kaiming_normal_(conv.weight)
-        nn.init.constant_(norm.weight, float(awake))
-        super().__init__(conv, nn.ReLU(), norm)
+    def __init__(self, channels: int | Field, awake: bool = True) -> None:
+        if isinstance(channels, Field):
+            moved = channels.representation.permutation is not None
+            activation = FieldActivation(channels) if moved else NormActivation(channels)
+            conv, norm = FieldLinear(channels, channels), FieldBatchNorm(channels)
+            scale = norm.norm.weight
+        else:
+            conv, activation, norm = Pointwise(channels, channels), nn.ReLU(), nn.BatchNorm2d(channels)
+            nn.init.kaiming_normal_(conv.weight)
+            scale = norm.weight
+        nn.init.constant_(scale, float(awake))
+        super().__init__(conv, activation, norm)
 
     def forward(self, input: Tensor, h: float = 1.0) -> Tensor:
-        conv, _, norm = self
-        assert isinstance(conv, Pointwise)
+        conv, activation, norm = self
+        plain = isinstance(conv, Pointwise)
+        mixed = pointwise(input, conv.weight, relu=True) if plain else activation(conv(input))
         scaled = {name: h * p for name, p in norm.named_parameters()}  # what is linear in the result
-        return functional_call(norm, scaled, pointwise(input, conv.weight, relu=True))
+        return functional_call(norm, scaled, mixed)

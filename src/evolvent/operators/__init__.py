@@ -1,6 +1,6 @@
 """What acts in space: one file per operator, each with its adjoint or symbol where it exists."""
 
-from evolvent.operators._contract import OPERATORS, DiffusionOperator, LinearOperator, make_operator
+from evolvent.operators._contract import OPERATORS, DiffusionOperator, FieldOperator, LinearOperator, make_operator
 from evolvent.operators.convolution import Convolution, Pointwise
 from evolvent.operators.dense import Dense
 from evolvent.operators.diffusion import DenseDiffusion, DepthwiseDiffusion
@@ -29,6 +29,7 @@ __all__ = [
     "DepthwiseDiffusion",
     "DiffusionOperator",
     "DotProduct",
+    "FieldOperator",
     "FivePointConvolution",
     "FlowMethod",
     "FractionalLaplacian",

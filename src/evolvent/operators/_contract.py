@@ -9,6 +9,7 @@ from typing import ClassVar
 from torch import Tensor, nn
 
 from evolvent._core.registry import Registry
+from evolvent.groups import Field
 
 
 class LinearOperator(nn.Module, ABC):
@@ -34,6 +35,19 @@ class LinearOperator(nn.Module, ABC):
     def skew(self, u: Tensor) -> Tensor:
         r""":math:`(L - L^\top) u`, for an operator between spaces of the same shape."""
         return self(u) - self.adjoint(u)
+
+
+class FieldOperator(LinearOperator):
+    r"""A linear map between fields that commutes with their group, :math:`L\, \rho(g) = \rho'(g)\, L`.
+
+    What follows it, such as a bias or a normalisation, should commute with the group as well.
+
+    Attributes:
+        in_field, out_field: how features transform before and after.
+    """
+
+    in_field: Field
+    out_field: Field
 
 
 class DiffusionOperator(LinearOperator):

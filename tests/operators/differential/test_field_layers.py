@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import pickle
-import warnings
 
 import numpy as np
 import pytest
@@ -175,7 +174,7 @@ def test_layers_that_ignore_fields_do_not_commute(module, field):
 def test_pooling_that_leaves_out_pixels_does_not_commute():
     field = regular_fields(C4, 1)
     layer = FieldPooling(field)
-    with pytest.warns(EquivarianceWarning, match=r"1 x regular\(C4\) by 2 .* 7x7.* Pad the images .* pad=True"):
+    with pytest.warns(EquivarianceWarning, match=r"7x7, so FieldPooling on 1 x regular\(C4\) .* pad=True"):
         layer(torch.zeros(1, 4, 7, 7))
     layer(torch.zeros(1, 4, 7, 7))  # said once
     with pytest.raises(AssertionError, match="element 1 of C4"):
@@ -184,9 +183,11 @@ def test_pooling_that_leaves_out_pixels_does_not_commute():
 
 def test_pooling_says_nothing_without_symmetries():
     FieldPooling(scalars(cyclic(1), 2))(torch.zeros(1, 2, 7, 7))
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        check_exports(FieldPooling(scalars(C4, 2), pad=True), torch.randn(1, 2, 7, 7))
+    check_exports(FieldPooling(scalars(C4, 2), pad=True), torch.randn(1, 2, 7, 7))
+
+
+def test_exporting_says_nothing():
+    torch.export.export(FieldPooling(scalars(C4, 2)).eval(), (torch.randn(1, 2, 7, 7),))
 
 
 @pytest.mark.parametrize("how", ["average", "max"])
@@ -331,7 +332,7 @@ def stretched(group: Group) -> Field:
         (lambda: OrientationPooling(scalars(C4), "maximum"), UnknownNameError, "max, mean, norm"),
         (lambda: FieldPooling(VECTORS, how="max"), ConfigError, "how='average'"),
         (lambda: FieldPooling(scalars(C4), 0), ConfigError, "size"),
-        (lambda: FieldPooling(scalars(C4), 4)(torch.zeros(1, 1, 3, 5)), ShapeError, "3x5"),
+        (lambda: FieldPooling(scalars(C4), 4)(torch.zeros(1, 1, 3, 5)), ShapeError, r"\(1, 1, 3, 5\)"),
         (lambda: FieldDropout(scalars(C4), 1.0), ConfigError, "share"),
         (lambda: GroupRestriction(scalars(C4), C8), ConfigError, "not contained"),
         (lambda: FieldBatchNorm(stretched(C8)), ConfigError, "orthogonal"),

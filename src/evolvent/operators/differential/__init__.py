@@ -2,13 +2,10 @@
 
 from evolvent.operators.differential.field_activation import FieldActivation, FieldDropout, NormActivation
 from evolvent.operators.differential.field_bias import FieldBias
+from evolvent.operators.differential.field_checks import EquivarianceWarning
 from evolvent.operators.differential.field_norm import FieldBatchNorm
-from evolvent.operators.differential.field_pooling import (
-    EquivarianceWarning,
-    FieldPooling,
-    GroupRestriction,
-    OrientationPooling,
-)
+from evolvent.operators.differential.field_pooling import FieldPooling, GroupRestriction, OrientationPooling
+from evolvent.operators.differential.kinds import steerable_operator
 from evolvent.operators.differential.neural import Coefficients, NeuralEPDO, dense
 from evolvent.operators.differential.steerable import Basis, FieldLinear, SteerablePDO
 from evolvent.operators.differential.stencils import (
@@ -42,4 +39,5 @@ __all__ = [
     "apply_derivatives",
     "dense",
     "rotated_stencils",
+    "steerable_operator",
 ]

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import warnings
+from typing import Any
+
 import numpy as np
+import torch
 
 from evolvent._core.errors import ConfigError
 from evolvent.groups import Field
+
+
+class EquivarianceWarning(UserWarning):
+    """A layer is used in a way in which it commutes with the group no longer."""
 
 
 def check_moves_channels(field: Field, what: str, instead: str) -> None:
@@ -25,6 +33,21 @@ def check_orthogonal(field: Field, what: str) -> None:
     """Refuse fields whose vectors the group makes longer or shorter."""
     if not field.representation.orthogonal:
         raise ConfigError(f"{what} is made of lengths, which the group changes on {field}. Use an orthogonal basis.")
+
+
+def warn_of_uneven_squares(layer: Any, field: Field, size: int, sides: torch.Size, advice: str) -> None:
+    """Warn, once for each layer, if squares of pixels do not fill a map: then they do not lie symmetrically on it."""
+    if torch.compiler.is_compiling() or getattr(layer, "_warned", False):
+        return
+    if all(side % size == 0 for side in sides) or len(field.group.grid_symmetries) == 1:
+        return
+    layer._warned = True
+    warnings.warn(
+        f"squares of {size} pixels do not fill maps of {sides[0]}x{sides[1]}, so {type(layer).__name__} on {field} "
+        f"does not commute with {field.group}. Pad the images so that {size} divides the sides here, {advice}.",
+        EquivarianceWarning,
+        stacklevel=4,
+    )
 
 
 def _mixes(field: Field, what: str, instead: str) -> str:

@@ -37,6 +37,9 @@ class FieldBatchNorm(ConstantsModule):
     (torch.Size([2, 32, 5, 5]), 8)
     """
 
+    directions: Tensor
+    coordinates: Tensor
+
     def __init__(self, field: Field, eps: float = 1e-5, momentum: float = 0.1) -> None:
         super().__init__()
         check_orthogonal(field, "FieldBatchNorm")

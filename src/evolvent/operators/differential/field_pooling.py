@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Literal, TypeAlias, get_args
 
 import torch
@@ -12,14 +11,10 @@ from torch.nn import functional as F
 from evolvent._core.checks import check_choice, check_whole
 from evolvent._core.errors import ShapeError
 from evolvent.groups import Field, Group, scalars
-from evolvent.operators.differential.field_checks import check_moves_channels, check_orthogonal
+from evolvent.operators.differential.field_checks import check_moves_channels, check_orthogonal, warn_of_uneven_squares
 
 OrientationMeasure: TypeAlias = Literal["max", "mean", "norm"]
 PixelMeasure: TypeAlias = Literal["average", "max"]
-
-
-class EquivarianceWarning(UserWarning):
-    """A layer is used in a way in which it commutes with the group no longer."""
 
 
 class OrientationPooling(nn.Module):
@@ -120,14 +115,12 @@ class FieldPooling(nn.Module):
             check_moves_channels(field, "the maximum over pixels", "how='average'")
         self.in_field = self.out_field = field
         self.size, self.pad = size, pad
-        self._warned = False
 
     def forward(self, u: Tensor) -> Tensor:
         self.in_field.check(u, "FieldPooling")
-        height, width = u.shape[2:]
         if not self.pad:
-            self._check_size(height, width)
-        windows = [_centred_windows(side, self.size) if self.pad else (self.size, 0) for side in (height, width)]
+            self._check_size(u)
+        windows = [_centred_windows(side, self.size) if self.pad else (self.size, 0) for side in u.shape[2:]]
         window, padding = ([pair[k] for pair in windows] for k in (0, 1))
         planes = u if u.is_contiguous() else u.transpose(0, 1)  # either way plane by plane, so memory keeps its order
         if self.how == "max":
@@ -136,23 +129,13 @@ class FieldPooling(nn.Module):
             pooled = F.avg_pool2d(planes, window, self.size, padding, count_include_pad=False)
         return pooled if planes is u else pooled.transpose(0, 1)
 
-    def _check_size(self, height: int, width: int) -> None:
-        if min(height, width) < self.size:
+    def _check_size(self, u: Tensor) -> None:
+        if self.size > min(u.shape[2:]):
             raise ShapeError(
-                f"squares of {self.size} pixels do not fit into maps of {height}x{width}. Use larger images, a smaller "
-                "size or pad=True."
+                f"squares of {self.size} pixels do not fit into features of shape {tuple(u.shape)}. Use larger images, "
+                "a smaller size or pad=True."
             )
-        if self._warned or torch.compiler.is_compiling():
-            return
-        if (height % self.size or width % self.size) and len(self.in_field.group.grid_symmetries) > 1:
-            self._warned = True
-            warnings.warn(
-                f"pooling {self.in_field} by {self.size} leaves out the last pixels of maps of {height}x{width}, so it "
-                f"does not commute with {self.in_field.group}. Pad the images so that {self.size} divides the sides "
-                "here, or use pad=True.",
-                EquivarianceWarning,
-                stacklevel=3,
-            )
+        warn_of_uneven_squares(self, self.in_field, self.size, u.shape[2:], "or use pad=True")
 
     def extra_repr(self) -> str:
         return f"{self.in_field}, size={self.size}, {self.how!r}{', pad=True' if self.pad else ''}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 import torch
@@ -22,7 +22,7 @@ from evolvent.groups import (
     tensor_product,
 )
 from evolvent.groups.representation import range_of
-from evolvent.operators._contract import LinearOperator
+from evolvent.operators._contract import FieldOperator
 from evolvent.operators.convolution import mix_channels
 from evolvent.operators.differential.constants import ConstantsModule
 from evolvent.operators.differential.stencils import Discretisation, FiniteDifferences, FittedGaussian, rotated_stencils
@@ -30,7 +30,7 @@ from evolvent.operators.differential.stencils import Discretisation, FiniteDiffe
 Basis: TypeAlias = Literal["complete", "band_limited"]
 
 
-class SteerablePDO(LinearOperator, ConstantsModule):
+class SteerablePDO(FieldOperator, ConstantsModule):
     r"""A differential operator with constant coefficients that commutes with a group, between any two fields.
 
     .. math:: (L f)(x) = \sum_{|\alpha| \le N} W_\alpha\, \partial^\alpha f(x), \qquad
@@ -61,8 +61,7 @@ class SteerablePDO(LinearOperator, ConstantsModule):
 
     space_axes = 2
     stencils: Tensor
-    relative: Tensor
-    absolute: Tensor
+    turning: Tensor
     modes: Tensor
     coefficients: Tensor
 
@@ -102,8 +101,8 @@ class SteerablePDO(LinearOperator, ConstantsModule):
         the stencils :math:`S_g` in the frame of :math:`g` and any :math:`c`."""
         group, moved = self.in_field.group, self.in_field.representation.permutation
         assert moved is not None
-        self.add_constant("relative", moved[group.inverses])
-        self.add_constant("absolute", moved)
+        relative = moved[group.inverses]  # the number of g^-1 h
+        self.add_constant("turning", np.eye(self.in_field.size)[:, relative])  # a product with it is a fast gather
         self.add_constant("stencils", rotated_stencils(group, self.order, self.discretisation))
         count = self.in_field.size * len(multi_indices(self.order))
         if self.basis == "band_limited" and self.in_field.size > 1:
@@ -133,10 +132,10 @@ class SteerablePDO(LinearOperator, ConstantsModule):
     def _turned_kernel(self) -> Tensor:
         weight = self.weight @ self.modes if hasattr(self, "modes") else self.weight
         own = weight.unflatten(2, (self.in_field.size, -1))  # (o, i, h, D), seen from the first orientation
-        turned = _turned(own, self.relative, self.absolute)  # (o, i, g, h, D)
-        if self.order == 0:  # all stencils are one
-            return (turned * self.stencils[0]).transpose(1, 2)
-        return torch.einsum("oighd,gdt->ogiht", turned, self.stencils)
+        if self.discretisation.size == 1:  # the only derivative is the value itself
+            return torch.einsum("oih,hgk->ogik", own.squeeze(3), self.turning)
+        turned = torch.einsum("oihd,hgk->oigkd", own, self.turning)
+        return torch.einsum("oigkd,gdt->ogikt", turned, self.stencils)
 
     def _combined_kernel(self) -> Tensor:
         mixed = torch.einsum("oib,bpqd->opiqd", self.weight, self.coefficients)
@@ -178,30 +177,6 @@ class FieldLinear(SteerablePDO):
 
     def extra_repr(self) -> str:
         return f"{self.in_field} -> {self.out_field}"
-
-
-class _Turned(torch.autograd.Function):
-    r"""The weights as each orientation sees them, :math:`c_{g^{-1} h}`, with a backward pass that only gathers.
-
-    Shape: (o, i, h, D) to (o, i, g, h, D).
-    """
-
-    @staticmethod
-    def forward(ctx: Any, own: Tensor, relative: Tensor, absolute: Tensor) -> Tensor:
-        ctx.save_for_backward(absolute)
-        return own[:, :, relative]
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
-        (absolute,) = ctx.saved_tensors
-        orientations = torch.arange(len(absolute), device=absolute.device)[:, None]
-        return gradients[0][:, :, orientations, absolute].sum(2), None, None
-
-
-def _turned(own: Tensor, relative: Tensor, absolute: Tensor) -> Tensor:
-    if torch.compiler.is_compiling():
-        return own[:, :, relative]
-    return _Turned.apply(own, relative, absolute)  # pyright: ignore[reportReturnType]
 
 
 def _kernels_turn(in_field: Field, out_field: Field) -> bool:

@@ -7,6 +7,7 @@ from typing import Literal, TypeAlias
 from torch import Tensor
 
 from evolvent._core.checks import check_choice
+from evolvent.groups import Field
 from evolvent.operators.integral.affinity import Affinity, DotProduct, Gaussian, Pairs, safe_divide, vanishes
 from evolvent.operators.integral.operator import Embedding, NonlocalOperator, Normaliser
 from evolvent.operators.integral.strips import centre
@@ -28,7 +29,7 @@ class NonlocalDiffusion(NonlocalOperator):
     flow :math:`u' = \mathcal L u` lets energy and variance decay. The dot product may be negative.
 
     Args:
-        channels: number of feature maps.
+        channels: number of feature maps, or the fields that they are.
         affinity: ``"dot"`` or ``"gaussian"``.
         scale: :math:`\lambda > 0`.
         embedding, normaliser, subsample: see :class:`~evolvent.operators.NonlocalOperator`.
@@ -45,7 +46,7 @@ class NonlocalDiffusion(NonlocalOperator):
 
     def __init__(
         self,
-        channels: int,
+        channels: int | Field,
         affinity: AffinityName = "dot",
         *,
         scale: float = 1.0,

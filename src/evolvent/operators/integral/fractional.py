@@ -9,6 +9,7 @@ from typing import NamedTuple
 from torch import Tensor
 
 from evolvent._core.errors import ConfigError
+from evolvent.groups import Field
 from evolvent.operators.integral.affinity import Affinity, Logarithm, Pairs, Power
 from evolvent.operators.integral.diffusion import differences
 from evolvent.operators.integral.operator import Embedding, NonlocalOperator, Normaliser
@@ -64,7 +65,7 @@ class FractionalOperator(NonlocalOperator):
     r"""A power of the Laplacian with distances between embedded pixel strips.
 
     Args:
-        channels: number of feature maps.
+        channels: number of feature maps, or the fields that they are.
         s: the order.
         dim: :math:`n`, the dimension of space: 2 for images.
         scale: :math:`\lambda > 0`.
@@ -77,7 +78,7 @@ class FractionalOperator(NonlocalOperator):
 
     def __init__(
         self,
-        channels: int,
+        channels: int | Field,
         s: float = 0.5,
         *,
         dim: int = 2,
@@ -108,7 +109,7 @@ class FractionalLaplacian(FractionalOperator):
     see :class:`~evolvent.operators.SpatialFractionalLaplacian`.
 
     Args:
-        channels: number of feature maps.
+        channels: number of feature maps, or the fields that they are.
         s: the order.
         dim: :math:`n`, the dimension of space: 2 for images.
         scale: :math:`\lambda > 0`.
@@ -145,7 +146,7 @@ class InverseFractionalLaplacian(FractionalOperator):
     :class:`~evolvent.operators.SpatialInverseLaplacian`.
 
     Args:
-        channels: number of feature maps.
+        channels: number of feature maps, or the fields that they are.
         s: the order; :math:`n/2` is the logarithmic kernel.
         dim: :math:`n`, the dimension of space: 2 for images.
         scale: :math:`\lambda > 0`.

@@ -11,7 +11,14 @@ from torch import Tensor, nn
 
 from evolvent._core.checks import check_choice, check_even, check_images, check_whole
 from evolvent._core.errors import ShapeError
+from evolvent.groups import Field
 from evolvent.operators.convolution import Pointwise, pointwise
+from evolvent.operators.differential.field_checks import (
+    check_moves_channels,
+    check_orthogonal,
+    warn_of_uneven_squares,
+)
+from evolvent.operators.differential.steerable import FieldLinear
 from evolvent.operators.integral.affinity import Affinity, Pairs
 from evolvent.operators.integral.strips import maxima, pick, strips
 
@@ -30,8 +37,12 @@ class NonlocalOperator(nn.Module):
     Section 4 of Bohn, Griebel, Kannan 2021. Applied to features, the kernel is theirs; :meth:`at` holds the kernel of
     :math:`X` for several uses. Sums are made in float32 at least, whatever the precision of the features.
 
+    Between fields, :math:`\theta` and :math:`\phi` commute with the group. Inner products and distances then do not
+    change, so that the operator commutes with the group exactly. With subsampling it does so for fields whose channels
+    are only moved, and where the squares fill the map.
+
     Args:
-        channels: number of feature maps :math:`C`.
+        channels: number of feature maps :math:`C`, or the fields that they are.
         affinity: :math:`\omega`.
         embedding: ``"pair"`` learns :math:`\theta` and :math:`\phi`, 1x1 convolutions from :math:`C` to :math:`C / 2`
             channels; ``"shared"`` learns :math:`\theta` and uses it on both sides, which makes kernels symmetric;
@@ -53,7 +64,7 @@ class NonlocalOperator(nn.Module):
 
     def __init__(
         self,
-        channels: int,
+        channels: int | Field,
         affinity: Affinity,
         *,
         embedding: Embedding = "pair",
@@ -62,11 +73,17 @@ class NonlocalOperator(nn.Module):
     ) -> None:
         super().__init__()
         check_whole(subsample=subsample)
+        self.field = channels if isinstance(channels, Field) else None
+        self.channels = channels.channels if isinstance(channels, Field) else channels
+        if self.field is not None:
+            _check_field(self.field, subsample)
         if embedding == "none":
-            check_whole(channels=channels)
+            check_whole(channels=self.channels)
+        elif self.field is not None:
+            check_even(multiplicity=self.field.multiplicity)
         else:
-            check_even(channels=channels)
-        self.channels, self.affinity = channels, affinity
+            check_even(channels=self.channels)
+        self.affinity = affinity
         self.embedding: Embedding = check_choice("embedding", embedding, get_args(Embedding))
         self.normaliser: Normaliser = check_choice("normaliser", normaliser, get_args(Normaliser))
         self.subsample = subsample
@@ -91,9 +108,9 @@ class NonlocalOperator(nn.Module):
         if self.theta is None:
             return x, x
         if self.phi is None:
-            shared = pointwise(x, _widen(self.theta.weight))
+            shared = pointwise(x, _widen(_matrix(self.theta)))
             return shared, shared
-        both = pointwise(x, _widen(torch.cat([self.theta.weight, self.phi.weight])))
+        both = pointwise(x, _widen(torch.cat([_matrix(self.theta), _matrix(self.phi)])))
         mine, others = both.chunk(2, dim=1)
         return mine, others
 
@@ -111,6 +128,8 @@ class NonlocalOperator(nn.Module):
                 f"squares of {self.subsample} pixels do not fit into features of shape {tuple(x.shape)}. "
                 "Use a smaller subsample or larger images."
             )
+        if self.field is not None:
+            warn_of_uneven_squares(self, self.field, self.subsample, x.shape[2:], "or use subsample=1")
 
     def extra_repr(self) -> str:
         return (
@@ -152,7 +171,21 @@ def _narrow(u: Tensor, dtype: torch.dtype) -> Tensor:
     return u if u.dtype == dtype else u.clamp(-largest, largest).to(dtype)
 
 
-def _embedding(channels: int) -> Pointwise:
+def _embedding(channels: int | Field) -> Pointwise | FieldLinear:
+    if isinstance(channels, Field):
+        linear = FieldLinear(channels, Field(channels.representation, channels.multiplicity // 2))
+        nn.init.normal_(linear.weight, std=linear.weight[0].numel() ** -0.5)
+        return linear
     conv = Pointwise(channels, channels // 2)
     nn.init.kaiming_normal_(conv.weight, nonlinearity="linear")
     return conv
+
+
+def _matrix(embedding: Pointwise | FieldLinear) -> Tensor:
+    return embedding.kernel() if isinstance(embedding, FieldLinear) else embedding.weight
+
+
+def _check_field(field: Field, subsample: int) -> None:
+    check_orthogonal(field, "a nonlocal operator")
+    if subsample > 1:
+        check_moves_channels(field, "the maximum over squares of pixels", "subsample=1")

@@ -1,0 +1,109 @@
+"""ResNet-26: counts of the papers, the baseline against PyTorch written out, answers that rotations do not change."""
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from evolvent import create_model
+from evolvent.analysis import count_parameters
+from evolvent.errors import ConfigError
+from evolvent.evolution import evolutions
+from evolvent.networks.resnet26 import ProjectedTransition
+
+NARROW = {"width": 1 / 8, "blocks": (1, 2, 1, 1), "num_classes": 5}
+EQUIVARIANT = ("resnet26_steerable_pdo", "resnet26_epdo")
+
+
+def trained(name: str, **options) -> torch.nn.Module:
+    """A narrow network with statistics that are not at their first values."""
+    torch.manual_seed(0)
+    model = create_model(name, **NARROW | options)
+    for _ in range(3):
+        model(torch.randn(8, 3, 32, 32))
+    return model.eval()
+
+
+@pytest.mark.parametrize(
+    ("name", "classes", "published"),
+    [
+        ("resnet26", 1000, 13.7),
+        ("resnet26_steerable_pdo", 100, 14.4),
+        ("resnet26_steerable_pdo", 1000, 15.02),
+        ("resnet26_epdo", 100, 8.24),
+        ("resnet26_epdo", 1000, 8.82),
+    ],
+)
+def test_counts_come_near_those_of_tables_3_and_4(name, classes, published):
+    assert count_parameters(create_model(name, num_classes=classes)) / 1e6 == pytest.approx(published, rel=0.05)
+
+
+def bottleneck(layers, u: torch.Tensor, stride: int) -> torch.Tensor:
+    reduce, spatial, expand = (layers[k] for k in (0, 2, 4))
+    v = torch.relu(reduce[1](F.conv2d(u, reduce[0].weight)))
+    v = torch.relu(spatial[1](F.conv2d(v, spatial[0].weight, stride=stride, padding=1)))
+    return expand[1](F.conv2d(v, expand[0].weight))
+
+
+def test_baseline_is_what_the_papers_describe():
+    model = trained("resnet26")
+    x = torch.randn(2, 3, 64, 48)
+    with torch.no_grad():
+        u = x
+        for k, stride in ((0, 2), (2, 1), (4, 1)):
+            conv, norm = model.stem[k]
+            u = torch.relu(norm(F.conv2d(u, conv.weight, stride=stride, padding=1)))
+        u = F.max_pool2d(u, 3, 2, 1)
+        for part in model.body:
+            if isinstance(part, ProjectedTransition):
+                conv, norm = part.shortcut
+                stride = conv.stride[0]
+                u = torch.relu(norm(F.conv2d(u, conv.weight, stride=stride)) + bottleneck(part.layers, u, stride))
+            else:
+                for step in part.dynamics:
+                    u = torch.relu(u + bottleneck(step.layers, u, 1))
+        assert u.shape == (2, 256, 2, 2)  # 32 times smaller, rounded up
+        expected = F.linear(u.mean((2, 3)), model.head.linear.weight, model.head.linear.bias)
+        torch.testing.assert_close(model(x), expected)
+
+
+@pytest.mark.parametrize("name", EQUIVARIANT)
+@pytest.mark.parametrize("side", [32, 37])
+def test_quarter_turns_do_not_change_the_answer(name, side):
+    model = trained(name)
+    for dtype, tolerance in ((torch.float32, 1e-4), (torch.float64, 1e-10)):
+        model.to(dtype)
+        x = torch.randn(2, 3, side, side, dtype=dtype)
+        with torch.no_grad():
+            y = model(x)
+            for turns in (1, 2, 3):
+                assert (model(x.rot90(turns, (2, 3))) - y).norm() <= tolerance * y.norm()
+
+
+def test_mirrorings_do_not_change_the_answer_of_a_network_with_mirrorings():
+    model = trained("resnet26_steerable_pdo", group="D4").double()
+    x = torch.randn(2, 3, 32, 32, dtype=torch.float64)
+    with torch.no_grad():
+        torch.testing.assert_close(model(x.flip(3)), model(x), rtol=1e-10, atol=1e-10)
+
+
+def test_the_baseline_knows_which_way_is_up():
+    model, x = trained("resnet26"), torch.randn(2, 3, 32, 32)
+    with torch.no_grad():
+        assert (model(x.rot90(1, (2, 3))) - model(x)).norm() > 0.01 * model(x).norm()
+
+
+@pytest.mark.parametrize("name", ["resnet26", *EQUIVARIANT])
+def test_blocks_after_the_first_of_a_unit_are_steps_of_an_evolution(name):
+    model = create_model(name, width=1 / 16, blocks=(1, 2, 3, 1))
+    assert [evolution.steps for _, evolution in evolutions(model)] == [1, 2]
+
+
+@pytest.mark.parametrize("options", [{"group": "C0"}, {"order": 5}, {"blocks": (1, 2)}, {"width": 0}])
+def test_options_that_do_not_fit_are_refused(options):
+    with pytest.raises(ConfigError):
+        create_model("resnet26_epdo", **NARROW | options)
+
+
+@pytest.mark.parametrize("discretisation", ["gauss", "differences"])
+def test_other_discretisations(discretisation):
+    assert trained("resnet26_epdo", discretisation=discretisation)(torch.randn(1, 3, 32, 32)).isfinite().all()
