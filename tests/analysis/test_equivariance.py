@@ -13,6 +13,7 @@ from evolvent.analysis import draw_blobs, measure_equivariance, pixel_grid
 from evolvent.errors import ConfigError
 from evolvent.groups import Field, cyclic, dihedral, irrep, regular_fields, scalars
 from evolvent.operators.differential import (
+    EquivarianceWarning,
     FieldActivation,
     FieldBatchNorm,
     FieldLinear,
@@ -116,6 +117,16 @@ def test_a_bias_for_each_channel_is_named():
     assert found.layers[0].exact < 1e-5 < 1e-2 < found.layers[1].exact
 
 
+def test_features_that_are_not_finite_are_named():
+    field = regular_fields(C8, 2)
+    model = classifier(FieldLinear(field, field), field=field)
+    nn.init.constant_(model[1].weight, math.inf)
+    found = measure_equivariance(model, (1, 16, 16))
+    assert found.first_broken.startswith("1 (FieldLinear)")
+    assert "not finite" in found.first_broken
+    assert found.layers[1].exact == math.inf
+
+
 def test_pooling_that_drops_a_row_is_named_with_the_reason():
     field = regular_fields(C4, 2)
     model = classifier(FieldActivation(field), FieldPooling(field), FieldLinear(field, field), field=field)
@@ -123,7 +134,7 @@ def test_pooling_that_drops_a_row_is_named_with_the_reason():
     assert "2 (FieldPooling)" in found.first_broken
     assert "pooling of 2 on maps of 13x13 drops a row and a column" in found.first_broken
     assert measure_equivariance(model, (1, 14, 14)).first_broken == ""
-    with pytest.warns(UserWarning, match="leaves out the last pixels"):  # the analysis took a copy
+    with pytest.warns(EquivarianceWarning, match="13x13"):  # the analysis took a copy
         model(torch.randn(1, 1, 13, 13))
 
 

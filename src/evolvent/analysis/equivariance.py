@@ -201,8 +201,10 @@ def _seen(maps: Tensor, points: Tensor, centres: Tensor, width: float) -> Tensor
 
 
 def _relative(found: Tensor, expected: Tensor) -> float:
+    """Infinite where numbers are not finite."""
     size = expected.double().norm().item()
-    return (found.double() - expected.double()).norm().item() / (size or 1.0)
+    error = (found.double() - expected.double()).norm().item() / (size or 1.0)
+    return error if math.isfinite(error) else math.inf
 
 
 def _keeps_grid(group: Group, g: int, *, square: bool) -> bool:
@@ -247,7 +249,9 @@ def _first_broken(passes: Sequence[LayerPass], layers: Sequence[LayerEquivarianc
 
 
 def _reason(one: LayerPass) -> str:
-    """Why a layer treats the sides of its maps differently; empty if it does not."""
+    """What is wrong with a layer, such as that it treats the sides of its maps differently; empty if nothing is."""
+    if not one.after.isfinite().all():
+        return "its features are not finite"
     height, width = one.before.shape[2:]
     padding, kernel, step = (getattr(one.module, name, None) for name in ("padding", "kernel_size", "stride"))
     if isinstance(one.module, FieldPooling):
