@@ -19,6 +19,8 @@ NAMES = [
     "cora",
     "digits",
     "fashion-mnist",
+    "imagenet",
+    "imagenet100",
     "mnist",
     "mnist-rot",
     "mnist5k",
@@ -41,7 +43,7 @@ def test_entries_are_whole(name):
     assert entry.name == name
     assert len(entry.classes) in (0, entry.class_count)
     found = entry.downloadable or entry.shipped or entry.ignore is not None
-    assert found or entry.kind == "graph" or name == "omniglot"
+    assert found or entry.kind == "graph" or name in ("omniglot", "imagenet", "imagenet100")
     for download in entry.downloads:
         algorithm, digits = download.checksum.split(":")
         assert len(digits) == {"md5": 32, "sha256": 64}[algorithm]

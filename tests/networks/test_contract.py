@@ -20,13 +20,13 @@ SCALES = {"resnet26_epdo": 0.1}  # its layers are quadratic: before there are st
 SMALL = {"channels": (4, 8), "blocks": 2}
 SMALL_OTHERWISE = {
     "cnn": {"channels": (3, 4, 5, 4, 3, 8)},
-    "equivariant_hamiltonian": {"fields": (2, 4), "blocks": 2},
-    "equivariant_parabolic": {"fields": (2, 4), "blocks": 2},
     "steerable_pdo": {"group": "C8", "fields": (2, 3, 2, 2, 2, 3)},
     "epdo": {"group": "C8", "fields": (2, 2, 4, 2, 2, 3), "partitions": 2},
     "resnet26": {"width": 1 / 16, "blocks": (1, 2, 1, 1)},
     "resnet26_steerable_pdo": {"width": 1 / 16, "blocks": (1, 2, 1, 1)},
     "resnet26_epdo": {"width": 1 / 16, "blocks": (1, 2, 1, 1)},
+    "equivariant_hamiltonian": {"fields": (2, 4), "blocks": 2},
+    "equivariant_parabolic": {"fields": (2, 4), "blocks": 2},
 }
 IMAGE_FAMILIES = ("hamiltonian", "resnet", "preresnet")
 FAMILIES = sorted({model_entry(name).family for name in list_models()})

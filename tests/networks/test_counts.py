@@ -17,6 +17,8 @@ REGISTERED = {
     "epdo_c16_quotient": 220_918,
     "epdo_c8": 60_350,
     "epdo_d16_c16": 567_382,
+    "equivariant_hamiltonian": 33_530,
+    "equivariant_parabolic": 66_074,
     "fractional_hamiltonian74": 558_762,
     "gat": 92_373,
     "gcn": 92_231,

@@ -16,12 +16,20 @@ from evolvent.data.feature_file import FeatureSet, read_features, write_features
 from evolvent.data.fetching import DownloadProgress, fetch
 from evolvent.data.formats.arrays import Arrays, GraphArrays
 from evolvent.data.graph_set import GraphData, NodeSplit, load_graph
+from evolvent.data.image_files import ImageFiles
 from evolvent.data.image_set import ImageBatch, ImageData, ImageSet, ImageSource
 from evolvent.data.known import KNOWN_SETS
 from evolvent.data.layout import Layout
 from evolvent.data.locations import Location, locate
 from evolvent.data.points import PointCloud
-from evolvent.data.preprocess import Preprocess, majority_of_squares, mean_of_squares, per_pixel_mean, reduced
+from evolvent.data.preprocess import (
+    Preprocess,
+    majority_of_squares,
+    mean_image,
+    mean_of_squares,
+    per_pixel_mean,
+    reduced,
+)
 from evolvent.data.reading import load
 from evolvent.data.source import Batches, Material, Source, TensorSource
 from evolvent.data.splits import split
@@ -41,6 +49,7 @@ __all__ = [
     "GraphData",
     "ImageBatch",
     "ImageData",
+    "ImageFiles",
     "ImageSet",
     "ImageSource",
     "Layout",
@@ -63,6 +72,7 @@ __all__ = [
     "load_graph",
     "locate",
     "majority_of_squares",
+    "mean_image",
     "mean_of_squares",
     "normal",
     "per_pixel_mean",

@@ -20,6 +20,8 @@ from evolvent.data.image_set import ImageSet
 from evolvent.data.locations import Location, locate
 from evolvent.data.reading import read
 
+_IMAGES_AT_ONCE = 4096
+
 
 @dataclass(frozen=True)
 class FileReport:
@@ -135,11 +137,11 @@ def _part_report(part: ImageSet) -> PartReport:
 def _moments(part: ImageSet) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Mean and standard deviation per channel, from the histogram of the bytes, hence exact."""
     values = torch.arange(256, dtype=torch.float64) / 255
-    means, deviations = [], []
-    for channel in part.images.unbind(1):
-        weights = torch.bincount(channel.flatten(), minlength=256).double()
-        weights /= weights.sum()
-        mean = (weights * values).sum()
-        means.append(float(mean))
-        deviations.append(float((weights * (values - mean) ** 2).sum().sqrt()))
-    return tuple(means), tuple(deviations)
+    counts = torch.zeros(part.shape[0], 256, dtype=torch.float64)
+    for some in part.images.split(_IMAGES_AT_ONCE):
+        for channel, total in zip(some.unbind(1), counts, strict=True):
+            total += torch.bincount(channel.flatten(), minlength=256)
+    weights = counts / counts.sum(1, keepdim=True)
+    means = weights @ values
+    deviations = (weights * (values - means[:, None]) ** 2).sum(1).sqrt()
+    return tuple(means.tolist()), tuple(deviations.tolist())

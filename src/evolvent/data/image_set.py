@@ -1,4 +1,4 @@
-"""Images with labels, kept in memory as bytes: the form in which every data set is returned."""
+"""Images with labels, as bytes in memory or in files: the form in which every data set is returned."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from evolvent._core.errors import ShapeError
+from evolvent._core.errors import DataError, ShapeError
+from evolvent.data.image_files import ImageFiles
 from evolvent.data.source import Source
 
 
@@ -18,15 +19,15 @@ class ImageSet:
 
     ``ignore`` is the label of pixels without a class; a set has one if and only if it has a label for every pixel.
 
-    Shape: ``images`` uint8 (N, C, H, W); ``labels`` int64 (N,) or, for every pixel, uint8 (N, H, W), indices into
-    ``classes``.
+    Shape: ``images`` uint8 (N, C, H, W), a tensor or files that are decoded when they are asked for; ``labels`` int64
+    (N,) or, for every pixel, uint8 (N, H, W), indices into ``classes``.
 
     >>> images = ImageSet(torch.zeros(4, 1, 2, 2, dtype=torch.uint8), torch.tensor([0, 1, 0, 1]), ("even", "odd"))
     >>> len(images), len(images.subset(torch.tensor([0, 2])))
     (4, 2)
     """
 
-    images: Tensor
+    images: Tensor | ImageFiles
     labels: Tensor
     classes: tuple[str, ...]
     ignore: int | None = None
@@ -53,9 +54,21 @@ class ImageSet:
         """Whether every pixel has a label."""
         return self.ignore is not None
 
+    @property
+    def tensor(self) -> Tensor:
+        """The images, where a tensor of all of them is needed."""
+        if isinstance(self.images, ImageFiles):
+            raise DataError(
+                f"{len(self):,} images in {self.images.folder} are read file by file; this needs a set that is kept in "
+                "memory."
+            )
+        return self.images
+
     def subset(self, index: Tensor) -> ImageSet:
         """The images at the rows ``index``, in that order."""
-        return replace(self, images=self.images.index_select(0, index), labels=self.labels.index_select(0, index))
+        stored = self.images
+        images = stored.subset(index) if isinstance(stored, ImageFiles) else stored.index_select(0, index)
+        return replace(self, images=images, labels=self.labels.index_select(0, index))
 
     def of_classes(self, first: int, count: int) -> ImageSet:
         """The images of consecutive classes, which are numbered from 0."""
@@ -116,7 +129,7 @@ class ImageData:
         return self.train.classes
 
 
-def _form(tensor: Tensor) -> str:
+def _form(tensor: Tensor | ImageFiles) -> str:
     return f"{_name(tensor.dtype)} of shape {tuple(tensor.shape)}"
 
 

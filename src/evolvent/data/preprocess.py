@@ -14,9 +14,11 @@ from torch.nn import functional
 
 from evolvent._core import files
 from evolvent._core.errors import ConfigError, ModelFileError
+from evolvent.data.image_files import ImageFiles
 from evolvent.data.image_set import ImageData, ImageSet
 
 _FILE = "preprocess.safetensors"
+_SAMPLE = 1000  # files that a mean colour is taken over
 
 
 def per_pixel_mean(
@@ -28,6 +30,17 @@ def per_pixel_mean(
     for part in images.split(chunk):
         total += part.sum(0, dtype=torch.int64)
     return (total / (255.0 * max(len(images), 1))).float()
+
+
+def mean_image(images: Tensor | ImageFiles) -> Tensor:
+    """What training centres images by: their mean image, or the mean colour of a thousand files spread over all.
+
+    Shape: uint8 (N, C, H, W) -> float32 (C, H, W), or (C, 1, 1) for files.
+    """
+    if isinstance(images, ImageFiles):
+        rows = torch.linspace(0, len(images) - 1, min(_SAMPLE, len(images))).long()
+        return per_pixel_mean(images[rows]).mean((1, 2), keepdim=True)
+    return per_pixel_mean(images)
 
 
 class Preprocess(nn.Module):
@@ -107,5 +120,7 @@ def reduced(data: ImageData, factor: int) -> ImageData:
 
 
 def _reduced(images: ImageSet, factor: int) -> ImageSet:
+    stored = images.images
     labels = majority_of_squares(images.labels, factor) if images.has_masks else images.labels
-    return replace(images, images=mean_of_squares(images.images, factor), labels=labels)
+    small = stored.reduced(factor) if isinstance(stored, ImageFiles) else mean_of_squares(stored, factor)
+    return replace(images, images=small, labels=labels)

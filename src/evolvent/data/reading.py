@@ -1,4 +1,4 @@
-"""A data set by name, read into memory and checked against its catalogue entry."""
+"""A data set by name, read and checked against its catalogue entry."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ import torch
 from evolvent._core.errors import DataError
 from evolvent.data.datasets import CatalogueEntry, describe, list_datasets
 from evolvent.data.formats.arrays import Arrays
+from evolvent.data.image_files import ImageFiles
 from evolvent.data.image_set import ImageData, ImageSet
 from evolvent.data.locations import Location, locate
 
 
 def load(name: str, folder: str | os.PathLike[str] | None = None) -> ImageData:
-    """Read a data set into memory; nothing is downloaded.
+    """Read a data set, into memory unless its catalogue entry says otherwise; nothing is downloaded.
 
     Args:
         name: one of :func:`list_datasets`.
@@ -51,7 +52,9 @@ def read(location: Location) -> ImageData:
     return ImageData(entry.name, train, test, _source(location, train, test, arrays.remark), val)
 
 
-def _image_set(entry: CatalogueEntry, x: np.ndarray, y: np.ndarray, classes: tuple[str, ...], what: str) -> ImageSet:
+def _image_set(
+    entry: CatalogueEntry, x: np.ndarray | ImageFiles, y: np.ndarray, classes: tuple[str, ...], what: str
+) -> ImageSet:
     if len(x) != len(y):
         raise DataError(f"{what}: {len(x):,} images but {len(y):,} labels.")
     if len(x) == 0:
@@ -67,7 +70,8 @@ def _image_set(entry: CatalogueEntry, x: np.ndarray, y: np.ndarray, classes: tup
     if low < 0 or high >= len(classes):
         raise DataError(f"{what}: labels 0 ... {len(classes) - 1} are expected, found {low} ... {high}.")
     dtype = np.int64 if entry.ignore is None else np.uint8
-    return ImageSet(_tensor(x), _tensor(y.astype(dtype, copy=False)), classes, entry.ignore)
+    images = x if isinstance(x, ImageFiles) else _tensor(x)
+    return ImageSet(images, _tensor(y.astype(dtype, copy=False)), classes, entry.ignore)
 
 
 def _tensor(array: np.ndarray) -> torch.Tensor:

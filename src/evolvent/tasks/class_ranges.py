@@ -32,7 +32,7 @@ class ClassRange(Config):
         """All images of these classes, whatever they are published for."""
         found = self.of(data)
         parts = [part for part in (found.train, found.val, found.test) if part is not None]
-        images, labels = (torch.cat([getattr(part, name) for part in parts]) for name in ("images", "labels"))
+        images, labels = (torch.cat([getattr(part, name) for part in parts]) for name in ("tensor", "labels"))
         return replace(found.train, images=images, labels=labels)
 
     def _check(self, data: ImageData) -> None:
@@ -54,7 +54,7 @@ class PrototypeValidation(Config):
 
     def source(self, data: ImageData) -> Episodes:
         images = self.classes.all_images(data)
-        return Episodes(images.images, images.labels, self.episodes, way=self.way, shot=self.shot, query=self.query)
+        return Episodes(images.tensor, images.labels, self.episodes, way=self.way, shot=self.shot, query=self.query)
 
 
 def pooled(features: Tensor) -> Tensor:

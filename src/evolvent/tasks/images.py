@@ -20,7 +20,7 @@ from evolvent.data import (
     Material,
     Preprocess,
     load,
-    per_pixel_mean,
+    mean_image,
     random_exposure,
     random_rotation,
     reduced,
@@ -93,7 +93,7 @@ class ImageTask(Task):
     def __init__(self, model: nn.Module, material: Material, setup: Setup) -> None:
         super().__init__(model, material, setup)
         images = images_of(material.train)
-        self.preprocess = Preprocess(per_pixel_mean(images.images))
+        self.preprocess = Preprocess(mean_image(images.images))
         self.classes = list(images.classes)
 
     @classmethod
@@ -123,7 +123,7 @@ class ImageTask(Task):
             ImageSource(watched) if watched else test,
             test,
             origin=found.source,
-            example=Preprocess(per_pixel_mean(some))(some) if len(some) else None,
+            example=Preprocess(mean_image(some))(some) if len(some) else None,
             options=options | {"readout": "segmentation" if cls.has_masks else "classification"},
             rows="images",
         )

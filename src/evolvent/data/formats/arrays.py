@@ -7,16 +7,21 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import TYPE_CHECKING, BinaryIO, cast
 
 import numpy as np
 
 from evolvent._core.errors import DataError
 
+if TYPE_CHECKING:
+    from evolvent.data.image_files import ImageFiles
+
 
 @dataclass(frozen=True)
 class Arrays:
     """Training and test arrays as read: images uint8 (N, C, H, W), labels integer (N,) or, per pixel, (N, H, W).
+
+    Images that do not fit into memory are files.
 
     Attributes:
         classes: the class names that the files give, if any.
@@ -24,9 +29,9 @@ class Arrays:
         x_val, y_val: the validation arrays of a set that has them.
     """
 
-    x_train: np.ndarray
+    x_train: np.ndarray | ImageFiles
     y_train: np.ndarray
-    x_test: np.ndarray
+    x_test: np.ndarray | ImageFiles
     y_test: np.ndarray
     classes: tuple[str, ...] | None = None
     remark: str = ""

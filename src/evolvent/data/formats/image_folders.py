@@ -1,9 +1,12 @@
-"""Folders of image files: Tiny ImageNet, and images with masks.
+"""Folders of image files: Tiny ImageNet, one folder for each class, and images with masks.
 
 ``tiny-imagenet-200`` has JPEGs of 64 x 64 in 200 classes named by WordNet identifiers. ``wnids.txt`` lists the
 identifiers, ``words.txt`` gives their names, ``train/<wnid>/images/*.JPEG`` are the training images, ``val/images``
 with ``val/val_annotations.txt`` the labelled test images (those of ``test/`` have no labels). A label is the position
 of its identifier in the sorted list.
+
+In sets with a folder for each class, a label is the position of its folder's name in the sorted list. Their images stay
+in their files.
 
 A mask is a PNG whose pixels are labels, with the name of its image. Both are reduced as they are read: images to the
 means, masks to the majorities of equal squares.
@@ -20,6 +23,7 @@ import torch
 from evolvent._core.errors import DataError
 from evolvent.data.formats.arrays import Arrays, parsing
 from evolvent.data.formats.image_files import decode_jpegs, read_pixels
+from evolvent.data.image_files import class_folders
 from evolvent.data.preprocess import majority_of_squares, mean_of_squares
 
 _TINY_SIDE = 64
@@ -69,6 +73,24 @@ def _lines(path: Path) -> list[str]:
 def _bytes(path: Path) -> bytes:
     with parsing(path):
         return path.read_bytes()
+
+
+def read_class_folders(folders: Sequence[Path], side: int) -> Arrays:
+    """``train`` and ``val``, each with a folder for each class; nothing is decoded yet."""
+    train, test = folders
+    classes, others = _folder_names(train), _folder_names(test)
+    if classes != others:
+        unlike = sorted(set(classes) ^ set(others))
+        raise DataError(
+            f"{train} and {test} must have a folder for each class, of equal names; {len(unlike)} are in one of them "
+            f"alone, such as {unlike[0]!r}."
+        )
+    return Arrays(*class_folders(train, classes, side), *class_folders(test, classes, side), tuple(classes))
+
+
+def _folder_names(folder: Path) -> list[str]:
+    with parsing(folder):
+        return sorted(path.name for path in folder.iterdir() if path.is_dir())
 
 
 def read_masks(folders: Sequence[Path], height: int, width: int) -> Arrays:

@@ -1,4 +1,4 @@
-"""Small colour photographs: CIFAR, SVHN, STL-10, Tiny ImageNet.
+"""Colour photographs: CIFAR, SVHN, STL-10, Tiny ImageNet, ImageNet.
 
 Checksums: sha256 where it is published (CIFAR, by Keras), else the md5 that torchvision or users of the set's home
 publish.
@@ -6,6 +6,7 @@ publish.
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 from evolvent.data.datasets import CatalogueEntry, Download
@@ -194,4 +195,31 @@ _TINY_IMAGENET = CatalogueEntry(
     other_shapes=((3, 32, 32),),
 )
 
-PHOTOGRAPHS = (_CIFAR10, _CIFAR100, _SVHN, _STL10, _TINY_IMAGENET)
+
+def _imagenet(name: str, title: str, classes: int, train_count: int, test_count: int) -> CatalogueEntry:
+    """Two folders of photographs, read file by file; the validation images serve as test images."""
+    layout = Layout(
+        "train and val, a folder for each class",
+        (("train",), ("val",)),
+        partial(image_folders.read_class_folders, side=224),
+        (name, "."),
+        Path.is_dir,
+        telling=(name,),
+    )
+    return CatalogueEntry(
+        name=name,
+        title=title,
+        shape=(3, 224, 224),
+        classes=(),
+        class_count=classes,
+        train_count=train_count,
+        test_count=test_count,
+        layouts=(layout,),
+        home="https://www.image-net.org",
+    )
+
+
+_IMAGENET = _imagenet("imagenet", "ImageNet, ILSVRC 2012 (Russakovsky et al. 2015)", 1000, 1281167, 50000)
+_IMAGENET100 = _imagenet("imagenet100", "ImageNet, 100 classes as drawn by Hou et al. 2019", 100, 129395, 5000)
+
+PHOTOGRAPHS = (_CIFAR10, _CIFAR100, _SVHN, _STL10, _TINY_IMAGENET, _IMAGENET, _IMAGENET100)

@@ -62,8 +62,8 @@ def scaled_digits(count: int) -> tuple[TensorSource, TensorSource]:
     """The first training images of scikit-learn's digits and all test images, in [0, 1]."""
     digits = load("digits")
     return (
-        TensorSource(digits.train.images[:count].float() / 255, digits.train.labels[:count]),
-        TensorSource(digits.test.images.float() / 255, digits.test.labels),
+        TensorSource(digits.train.tensor[:count].float() / 255, digits.train.labels[:count]),
+        TensorSource(digits.test.tensor.float() / 255, digits.test.labels),
     )
 
 

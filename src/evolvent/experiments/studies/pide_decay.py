@@ -72,7 +72,7 @@ def run(settings: Settings, seed: int, tell: Tell) -> Findings:
 
 def _patches(settings: Settings) -> Tensor:
     """(images, patch², 8, 8), not negative."""
-    images = data.load("digits").test.images[: settings.images].double() / 255
+    images = data.load("digits").test.tensor[: settings.images].double() / 255
     size, before = settings.patch, (settings.patch - 1) // 2
     padded = F.pad(images, (before, size - 1 - before) * 2, mode="replicate")
     return F.unfold(padded, size).unflatten(2, tuple(images.shape[2:]))

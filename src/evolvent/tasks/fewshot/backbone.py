@@ -42,8 +42,8 @@ def features_of_run(
     model, preprocess = load(run / "model"), Preprocess.load(run / "model")
     total = len(base) + len(novel)
     with evaluating(model):
-        vectors = _features(model, preprocess, novel.images, lambda done: tell(done / total))
-        mean = _features(model, preprocess, base.images, lambda done: tell((done + len(novel)) / total)).mean(0)
+        vectors = _features(model, preprocess, novel.tensor, lambda done: tell(done / total))
+        mean = _features(model, preprocess, base.tensor, lambda done: tell((done + len(novel)) / total)).mean(0)
     return FeatureSet(vectors, novel.labels, mean)
 
 
