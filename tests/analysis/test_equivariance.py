@@ -13,6 +13,7 @@ from evolvent.analysis import draw_blobs, measure_equivariance, pixel_grid
 from evolvent.errors import ConfigError
 from evolvent.groups import Field, cyclic, dihedral, irrep, regular_fields, scalars
 from evolvent.operators.differential import (
+    EquivarianceWarning,
     FieldActivation,
     FieldBatchNorm,
     FieldLinear,
@@ -116,6 +117,16 @@ def test_a_bias_for_each_channel_is_named():
     assert found.layers[0].exact < 1e-5 < 1e-2 < found.layers[1].exact
 
 
+def test_features_that_are_not_finite_are_named():
+    field = regular_fields(C8, 2)
+    model = classifier(FieldLinear(field, field), field=field)
+    nn.init.constant_(model[1].weight, math.inf)
+    found = measure_equivariance(model, (1, 16, 16))
+    assert found.first_broken.startswith("1 (FieldLinear)")
+    assert "not finite" in found.first_broken
+    assert found.layers[1].exact == math.inf
+
+
 def test_pooling_that_drops_a_row_is_named_with_the_reason():
     field = regular_fields(C4, 2)
     model = classifier(FieldActivation(field), FieldPooling(field), FieldLinear(field, field), field=field)
@@ -123,7 +134,7 @@ def test_pooling_that_drops_a_row_is_named_with_the_reason():
     assert "2 (FieldPooling)" in found.first_broken
     assert "pooling of 2 on maps of 13x13 drops a row and a column" in found.first_broken
     assert measure_equivariance(model, (1, 14, 14)).first_broken == ""
-    with pytest.warns(UserWarning, match="leaves out the last pixels"):  # the analysis took a copy
+    with pytest.warns(EquivarianceWarning, match="13x13"):  # the analysis took a copy
         model(torch.randn(1, 1, 13, 13))
 
 
@@ -149,6 +160,26 @@ def test_centred_strides_break_nothing_and_space_the_pixels():
     assert found.first_broken == ""
     assert found.layers[1].size == (16, 16)
     assert found.layers[1].others < 0.01
+
+
+class Residual(nn.Module):
+    """Two branches that are both pooled, and their sum."""
+
+    def __init__(self, field: Field) -> None:
+        super().__init__()
+        self.inner = nn.Sequential(SteerablePDO(field, field), FieldPooling(field))
+        self.shortcut, self.last = FieldPooling(field), SteerablePDO(field, field)
+
+    def forward(self, u):
+        return self.last(self.inner(u) + self.shortcut(u))
+
+
+def test_branches_have_spacings_of_their_own():
+    torch.manual_seed(0)
+    found = measure_equivariance(classifier(Residual(regular_fields(C8, 2)), field=regular_fields(C8, 2)), (1, 36, 36))
+    assert [layer.name for layer in found.layers[1:5]] == ["1.inner.0", "1.inner.1", "1.shortcut", "1.last"]
+    assert all(layer.others < 1e-2 for layer in found.layers)
+    assert found.first_broken == ""
 
 
 def test_after_a_restriction_only_the_smaller_group_counts():
@@ -184,8 +215,8 @@ def test_two_layers_nearly_commute_between_the_pixels(kind, width):
     torch.manual_seed(0)
     model = two_layers(kind)
     channels = model[0].in_field.channels
-    found = measure_equivariance(model, (channels, 33, 33), width=width)
-    assert found.elements[0] == "22.5°"
+    found = measure_equivariance(model, (channels, 33, 33), width=width, elements=[1])
+    assert found.elements == ["22.5°"]
     error, at_centre = found.layers[-1].errors[0], centre_pixel_error(model, channels, width)
     assert error < 1e-3
     assert error / 10 < at_centre < 10 * error
@@ -200,7 +231,7 @@ def test_the_first_layers_of_a_trained_network_nearly_commute():
         OrientationPooling(field), nn.AdaptiveMaxPool2d(1), nn.Flatten(), nn.Linear(4, 2),
     )  # fmt: skip
     train(model)
-    found = measure_equivariance(model, (1, 33, 33))
+    found = measure_equivariance(model, (1, 33, 33), elements=[1, 4])
     layers = {layer.name: layer for layer in found.layers}
     assert layers["0"].errors[0] < 1e-3
     assert layers["3"].errors[0] < 1e-3
@@ -227,7 +258,7 @@ def test_an_ordinary_network_is_measured_by_its_answer_and_claims_nothing():
     assert (found.group, found.layers, found.claimed, found.first_broken) == ("C4", [], False, "")
     assert found.answer is not None
     assert found.answer.exact > 1e-3
-    with pytest.raises(ConfigError, match="no layers over fields"):
+    with pytest.raises(ConfigError, match="without such layers"):
         measure_equivariance(nn.Conv2d(1, 2, 3), (1, 8, 8))
 
 

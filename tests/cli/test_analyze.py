@@ -140,6 +140,36 @@ def test_a_network_without_evolutions_is_passed_over(tmp_path):
     assert "accuracy on 100 images" in answer("analyze", str(folder), "angles", "--inputs", "100")
 
 
+def test_equivariance_and_coefficients_are_shown_written_and_drawn(tmp_path):
+    folder = tmp_path / "run"
+    networks = ("epdo: {model: {name: epdo_c8, options: {fields: [8, 8, 8, 8, 8, 8]}}}, "
+                "cnn: {model: {name: cnn, options: {channels: [2, 2, 2, 2, 2, 2]}}}")  # fmt: skip
+    settings = ["data.fraction=0.02", "training.epochs=1", "seeds=[0]", f"variants={{{networks}}}"]
+    answer("run", "demo", "--out", str(folder), *(part for value in settings for part in ("--set", value)))
+    text = answer("analyze", str(folder), "equivariance", "--inputs", "2")
+    for part in ("pixels onto pixels", "other elements", "body.0.0", "NeuralEPDO", "answer", "nothing is claimed"):
+        assert part in text, part
+    assert "warning" not in text
+    found = read(folder, "epdo-seed0", "equivariance")
+    assert max(layer["exact"] for layer in found["layers"]) < 1e-5
+    assert found["answer"]["exact"] < 1e-5
+    assert read(folder, "cnn-seed0", "equivariance")["answer"]["others"] is None
+    text = answer("analyze", str(folder), "coefficients", "--inputs", "2")
+    assert "order 4" in text
+    assert "cnn-seed0: nothing to measure" in text
+    assert len(read(folder, "epdo-seed0", "coefficients")["layers"]) == 5
+    report = (folder / "report.html").read_text()
+    assert section(report, "equivariance").count("<svg") == 1
+    assert section(report, "coefficients").count("<svg") == 2
+
+
+def test_equivariance_is_of_networks_that_take_images(tmp_path, monkeypatch, capsys):
+    folder = tmp_path / "run"
+    answer("run", "spirals", "--out", str(folder), "--set", "training.steps=2", "--set", "training.epoch_steps=1")
+    error = refused(["analyze", str(folder), "equivariance"], tmp_path, monkeypatch, capsys)
+    assert "equivariance is measured of networks that take images" in error
+
+
 def test_a_task_without_labelled_images_is_refused(tmp_path, monkeypatch, capsys):
     folder = tmp_path / "run"
     answer("run", "spirals", "--out", str(folder), "--set", "training.steps=2", "--set", "training.epoch_steps=1")
@@ -172,7 +202,7 @@ def test_unfinished_cells_are_left_out(run):
     [
         (["nowhere", "stabilty"], "unknown analysis 'stabilty'. Did you mean 'stability'?"),
         (["nowhere", "costs"], "Did you mean 'cost'?"),
-        (["nowhere", "zzz"], "Known are stability, cost, field-of-view, spectra, angles."),
+        (["nowhere", "zzz"], "Known are stability, cost, field-of-view, spectra, angles, equivariance, coefficients."),
         (["nowhere", "cost"], "not a run folder"),
     ],
 )

@@ -19,6 +19,7 @@ from evolvent.tasks import Findings
 SMALL = {
     "diffresnet-figure3": {},
     "discretise-optimise": {"steps": [4, 8, 16], "epochs": 40, "training_steps": [2], "horizons": [0.5, 2.0, 8.0]},
+    "epdo-discretisation": {"orders": [2, 4], "sizes": [5], "draws": 1},
     "imex-global-view": {"size": 16, "shortest": 13, "blocks": 1, "images": 200, "iterations": 150, "channels": 8},
     "multilevel": {"epochs": [2, 2], "images": 300, "repeats": 1, "channels": 8},
     "pide-decay": {"images": 2, "steps": 10},

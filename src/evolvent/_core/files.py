@@ -12,6 +12,7 @@ import json
 import os
 import re
 import shutil
+import sys
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -130,3 +131,16 @@ def _explained(error: OSError, target: Path) -> OSError:
     if isinstance(error, (FileExistsError, NotADirectoryError, IsADirectoryError)):
         return StorageError(f"cannot write {target}: it is a folder, or a part of its path is a file.")
     return error
+
+
+def cache_folder() -> Path:
+    """Where downloads and kernels are kept: ``EVOLVENT_CACHE``, else ``evolvent`` in the platform's cache folder."""
+    if os.environ.get("EVOLVENT_CACHE"):
+        return Path(os.environ["EVOLVENT_CACHE"]).expanduser()
+    if sys.platform == "darwin":
+        base = Path.home() / "Library" / "Caches"
+    elif sys.platform == "win32":
+        base = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
+    else:
+        base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return base / "evolvent"

@@ -12,6 +12,8 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
+from evolvent._core.files import cache_folder
+
 _FLAGS = ("-O3", "-march=native", "-std=c++17", "-fPIC", "-fopenmp")
 
 
@@ -26,19 +28,14 @@ def native_library(source: Path) -> ctypes.CDLL | None:
     if compiler is None or os.environ.get("EVOLVENT_KERNELS") == "eager":
         return None
     try:
-        kept = _cache() / f"{source.stem}-{_fingerprint(source, compiler)}.so"
+        folder = cache_folder() / "kernels"
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        kept = folder / f"{source.stem}-{_fingerprint(source, compiler)}.so"
         if not kept.is_file():
             _compile(source, compiler, kept)
         return ctypes.CDLL(str(kept))
     except (OSError, subprocess.SubprocessError):
         return None
-
-
-def _cache() -> Path:
-    base = os.environ.get("XDG_CACHE_HOME")
-    folder = (Path(base) if base else Path.home() / ".cache") / "evolvent" / "kernels"
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    return folder
 
 
 def _fingerprint(source: Path, compiler: str) -> str:
@@ -62,7 +59,6 @@ def _compile(source: Path, compiler: str, target: Path) -> None:
     """
     with tempfile.TemporaryDirectory(dir=target.parent) as folder:
         compiled, linked = Path(folder) / "kernel.o", Path(folder) / "kernel.so"
-        quiet = {"capture_output": True, "check": True, "timeout": 120}
-        subprocess.run([compiler, *_FLAGS, "-c", str(source), "-o", str(compiled)], **quiet)
-        subprocess.run([compiler, "-shared", str(compiled), "-o", str(linked)], **quiet)
+        for arguments in (*_FLAGS, "-c", source, "-o", compiled), ("-shared", compiled, "-o", linked):
+            subprocess.run([compiler, *map(str, arguments)], capture_output=True, check=True, timeout=120)
         os.replace(linked, target)

@@ -79,6 +79,7 @@ def measure_equivariance(
     *,
     width: float = 4.0,
     seed: int = 0,
+    elements: Sequence[int] | None = None,
     tell: Callable[[float], None] = lambda share: None,
 ) -> Equivariance:
     r"""Measure :math:`|L(g f) - g L(f)| / |L(f)|` for every layer :math:`L` over fields and every element :math:`g`.
@@ -99,6 +100,7 @@ def measure_equivariance(
         count: number of images.
         width: standard deviation of the narrowest blobs, in pixels.
         seed: of the blobs.
+        elements: of the group; all but the identity unless given.
         tell: called with the share that is done.
 
     >>> from evolvent.groups import regular_fields
@@ -112,35 +114,48 @@ def measure_equivariance(
     like, grid = next(twin.parameters(), torch.zeros(())), pixel_grid(*shape[1:])
     passes, answer = trace_layers(twin, images.at(grid).to(like))
     layers = [one for one in passes if one.field is not None]
+    _check_has_claims(layers, answer)
     in_field = _image_field(layers, shape[0])
     group = in_field.group
-    if not layers and answer.ndim != 2:
-        raise ConfigError(
-            "this network has no layers over fields, and an answer of shape "
-            f"{tuple(answer.shape)}. Equivariance is measured of layers, or of answers (B, classes)."
-        )
+    elements = range(1, group.order) if elements is None else elements
     columns, answers = [], []
-    for g in range(1, group.order):
+    for g in elements:
         turned = in_field.act(images.at(_moved_back(grid, group, g)).to(like), g)
         there, changed = trace_layers(twin, turned)
         after = [one for one in there if one.field is not None]
         columns.append([_error(*pair, group, g) for pair in zip(layers, after, strict=True)])
         answers.append(_relative(changed, answer))
-        tell(g / (group.order - 1))
-    return _record(group, passes, columns, (answer, answers), _ROUNDING[like.dtype], square=shape[1] == shape[2])
+        tell(len(answers) / len(elements))
+    on_grid = [_keeps_grid(group, g, square=shape[1] == shape[2]) for g in elements]
+    found = [_of_layer(one, [column[k] for column in columns], on_grid) for k, one in enumerate(layers)]
+    return Equivariance(
+        group=group.name,
+        elements=[group.element_name(g) for g in elements],
+        angles=[360 * (g % group.rotations) / group.rotations for g in elements],
+        mirrored=[g >= group.rotations for g in elements],
+        on_grid=on_grid,
+        layers=found,
+        answer=_of_answer(answer, answers, found, on_grid),
+        claimed=bool(found),
+        first_broken=_first_broken(passes, found, _ROUNDING.get(like.dtype, 1e-2)),
+    )
+
+
+def _check_has_claims(layers: Sequence[LayerPass], answer: Tensor) -> None:
+    if not layers and answer.ndim != 2:
+        raise ConfigError(
+            "equivariance is measured of layers over fields, or of answers (B, classes), got a network without such "
+            f"layers and an answer of shape {tuple(answer.shape)}."
+        )
 
 
 def _image_field(layers: Sequence[LayerPass], channels: int) -> Field:
     """How images transform: as the first layer says, or as plain channels."""
     if not layers:
         return scalars(cyclic(4), channels)
-    field: Field = getattr(layers[0].module, "in_field", scalars(_group(layers[0]), channels))
+    field = getattr(layers[0].module, "in_field", layers[0].field)
+    assert isinstance(field, Field)
     return field if field.channels == channels else scalars(field.group, channels)
-
-
-def _group(layer: LayerPass) -> Group:
-    assert layer.field is not None
-    return layer.field.group
 
 
 def _moved_back(points: Tensor, group: Group, g: int) -> Tensor:
@@ -163,8 +178,8 @@ def _error(before: LayerPass, after: LayerPass, group: Group, g: int) -> float:
 
 
 def _window_error(before: LayerPass, after: LayerPass, field: Field, g: int) -> float:
-    here, there = (pixel_grid(*one.after.shape[2:], one.spacing) for one in (before, after))
-    centres = _window_centres(min(before.after.shape[2:])) * before.spacing
+    here, there = (pixel_grid(*one.size, one.spacing) for one in (before, after))
+    centres = _window_centres(min(before.size)) * before.spacing
     width = _WINDOW * before.spacing
     expected = field.act(_seen(before.after, here, centres, width), g)
     return _relative(_seen(after.after, _moved_back(there, field.group, g), centres, width), expected)
@@ -186,58 +201,32 @@ def _seen(maps: Tensor, points: Tensor, centres: Tensor, width: float) -> Tensor
 
 
 def _relative(found: Tensor, expected: Tensor) -> float:
+    """Infinite where numbers are not finite."""
     size = expected.double().norm().item()
-    return (found.double() - expected.double()).norm().item() / (size or 1.0)
+    error = (found.double() - expected.double()).norm().item() / (size or 1.0)
+    return error if math.isfinite(error) else math.inf
 
 
-def _record(
-    group: Group,
-    passes: Sequence[LayerPass],
-    columns: Sequence[Sequence[float]],
-    answer: tuple[Tensor, list[float]],
-    rounding: float,
-    *,
-    square: bool,
-) -> Equivariance:
-    elements = range(1, group.order)
-    on_grid = [_keeps_grid(group, g, square) for g in elements]
-    over_fields = [one for one in passes if one.field is not None]
-    layers = [_of_layer(one, [column[k] for column in columns], on_grid) for k, one in enumerate(over_fields)]
-    return Equivariance(
-        group=group.name,
-        elements=[group.element_name(g) for g in elements],
-        angles=[360 * (g % group.rotations) / group.rotations for g in elements],
-        mirrored=[g >= group.rotations for g in elements],
-        on_grid=on_grid,
-        layers=layers,
-        answer=_of_answer(answer, layers, on_grid),
-        claimed=bool(layers),
-        first_broken=_first_broken(passes, layers, rounding),
-    )
-
-
-def _keeps_grid(group: Group, g: int, square: bool) -> bool:
+def _keeps_grid(group: Group, g: int, *, square: bool) -> bool:
     """Whether pixels go onto pixels; quarter turns do so only on square images."""
     return g in group.grid_symmetries and (square or bool(group.matrices[g][0, 0]))
 
 
 def _of_layer(one: LayerPass, errors: list[float], on_grid: Sequence[bool]) -> LayerEquivariance:
-    height, width = one.after.shape[2:]
     worst = _worst(errors, on_grid)
-    return LayerEquivariance(one.name, type(one.module).__name__, str(one.field), (height, width), errors, *worst)
+    return LayerEquivariance(one.name, type(one.module).__name__, str(one.field), one.size, errors, *worst)
 
 
 def _of_answer(
-    answer: tuple[Tensor, list[float]], layers: Sequence[LayerEquivariance], on_grid: Sequence[bool]
+    answer: Tensor, errors: list[float], layers: Sequence[LayerEquivariance], on_grid: Sequence[bool]
 ) -> LayerEquivariance | None:
     """The answer has the symmetries of the last layer."""
-    values, errors = answer
-    if values.ndim != 2:
+    if answer.ndim != 2:
         return None
     known = layers[-1].errors if layers else errors
     errors = [math.nan if math.isnan(last) else error for error, last in zip(errors, known, strict=True)]
-    return LayerEquivariance("answer", "invariant", f"{values.shape[1]} numbers", (1, 1), errors,
-                             *_worst(errors, on_grid))  # fmt: skip
+    worst = _worst(errors, on_grid)
+    return LayerEquivariance("answer", "invariant", f"{answer.shape[1]} numbers", (1, 1), errors, *worst)
 
 
 def _worst(errors: Sequence[float], on_grid: Sequence[bool]) -> tuple[float, float]:
@@ -260,7 +249,9 @@ def _first_broken(passes: Sequence[LayerPass], layers: Sequence[LayerEquivarianc
 
 
 def _reason(one: LayerPass) -> str:
-    """Why a layer treats the sides of its maps differently; empty if it does not."""
+    """What is wrong with a layer, such as that it treats the sides of its maps differently; empty if nothing is."""
+    if not one.after.isfinite().all():
+        return "its features are not finite"
     height, width = one.before.shape[2:]
     padding, kernel, step = (getattr(one.module, name, None) for name in ("padding", "kernel_size", "stride"))
     if isinstance(one.module, FieldPooling):

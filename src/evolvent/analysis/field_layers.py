@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -36,6 +37,11 @@ class LayerPass:
         """How the answer transforms; None for ordinary layers."""
         return out_field(self.module)
 
+    @property
+    def size(self) -> tuple[int, int]:
+        """Height and width of the maps that it gave."""
+        return self.after.shape[2], self.after.shape[3]
+
 
 def out_field(module: nn.Module) -> Field | None:
     """How the answer of a layer over fields transforms; None for ordinary modules."""
@@ -47,8 +53,7 @@ def out_field(module: nn.Module) -> Field | None:
 def trace_layers(model: nn.Module, images: Tensor) -> tuple[list[LayerPass], Tensor]:
     """Everything that takes and gives maps, in the order of the computation, and the answer of the network.
 
-    A network is one branch: each pooling makes the maps of all layers after it coarser. What a
-    :class:`~evolvent.operators.differential.NeuralEPDO` is made of is a part of it and not a layer.
+    What a :class:`~evolvent.operators.differential.NeuralEPDO` is made of is a part of it and not a layer.
     """
     found: list[LayerPass] = []
     with _hooks(model, found), warnings.catch_warnings():
@@ -59,10 +64,9 @@ def trace_layers(model: nn.Module, images: Tensor) -> tuple[list[LayerPass], Ten
 
 @contextmanager
 def _hooks(model: nn.Module, found: list[LayerPass]) -> Iterator[None]:
-    def record(name: str, module: nn.Module, before: Tensor, after: Tensor) -> None:
-        if isinstance(after, Tensor) and before.ndim == after.ndim == 4:
-            coarser = stride(module) * (found[-1].spacing if found else 1)
-            found.append(LayerPass(name, module, before, after, coarser))
+    def record(name: str, module: nn.Module, before: Any, after: Any) -> None:
+        if _are_maps(before) and _are_maps(after):
+            found.append(LayerPass(name, module, before, after, stride(module) * _spacing(before, found)))
 
     handles = [
         module.register_forward_hook(lambda module, args, after, name=name: record(name, module, args[0], after))
@@ -73,6 +77,18 @@ def _hooks(model: nn.Module, found: list[LayerPass]) -> Iterator[None]:
     finally:
         for handle in handles:
             handle.remove()
+
+
+def _spacing(maps: Tensor, found: list[LayerPass]) -> int:
+    """Of maps that a layer gave, or else, as sums of branches are, of the latest maps of that size."""
+    own = [one.spacing for one in found if one.after is maps]
+    alike = [one.spacing for one in found if one.after.shape[2:] == maps.shape[2:]]
+    latest = [one.spacing for one in found[-1:]]
+    return next((spacings[-1] for spacings in (own, alike, latest) if spacings), 1)
+
+
+def _are_maps(value: Any) -> bool:
+    return isinstance(value, Tensor) and value.ndim == 4
 
 
 def _layers(model: nn.Module) -> list[tuple[str, nn.Module]]:

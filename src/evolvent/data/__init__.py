@@ -6,6 +6,7 @@
 (1437, ('0', '1', '2'))
 """
 
+from evolvent._core.files import cache_folder
 from evolvent._core.randomness import normal, uniform
 from evolvent.data.augment import add_noise, random_crop, random_exposure, random_flip, random_rotation, rotate
 from evolvent.data.checking import CheckReport, FileReport, PartReport, check
@@ -19,7 +20,7 @@ from evolvent.data.image_files import ImageFiles
 from evolvent.data.image_set import ImageBatch, ImageData, ImageSet, ImageSource
 from evolvent.data.known import KNOWN_SETS
 from evolvent.data.layout import Layout
-from evolvent.data.locations import Location, cache_folder, locate
+from evolvent.data.locations import Location, locate
 from evolvent.data.points import PointCloud
 from evolvent.data.preprocess import (
     Preprocess,

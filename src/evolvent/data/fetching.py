@@ -15,11 +15,10 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from evolvent._core.errors import DataError
-from evolvent._core.files import draft_path, remove_drafts
+from evolvent._core.files import cache_folder, draft_path, remove_drafts
 from evolvent._core.lock import exclusive
 from evolvent.data.datasets import CatalogueEntry, Download, describe
 from evolvent.data.formats.arrays import parsing
-from evolvent.data.locations import cache_folder
 
 DownloadProgress = Callable[[str, int, int | None], None]
 """Called with the file name, the bytes so far and, if known, the total number of bytes."""

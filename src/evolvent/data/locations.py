@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 from evolvent._core.errors import DataError
+from evolvent._core.files import cache_folder
 from evolvent.data.datasets import CatalogueEntry, Shipped, describe
 from evolvent.data.layout import Match
 
 FOLDER_VARIABLE = "EVOLVENT_DATA"
-CACHE_VARIABLE = "EVOLVENT_CACHE"
 
 
 @dataclass(frozen=True)
@@ -57,19 +56,6 @@ def locate(name: str, folder: str | os.PathLike[str] | None = None) -> Location:
             missing = ", ".join(match.missing)
             raise DataError(f"{name} is incomplete: {match.folder} lacks {missing}. {entry.advice}")
     raise DataError(_not_found(entry, places))
-
-
-def cache_folder() -> Path:
-    """Where downloads are kept: ``EVOLVENT_CACHE``, else ``evolvent`` in the platform's cache folder."""
-    if os.environ.get(CACHE_VARIABLE):
-        return Path(os.environ[CACHE_VARIABLE]).expanduser()
-    if sys.platform == "darwin":
-        base = Path.home() / "Library" / "Caches"
-    elif sys.platform == "win32":
-        base = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
-    else:
-        base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return base / "evolvent"
 
 
 def _places(entry: CatalogueEntry, folder: str | os.PathLike[str] | None) -> list[_Place]:

@@ -33,14 +33,8 @@ _GROUPS: dict[str, Group] = {"C4": cyclic(4), "C8": cyclic(8), "D4": dihedral(4)
 class EquivariantFlowOptions(ImageOptions):
     """The options of networks over regular fields."""
 
-    group: Annotated[
-        Literal["C4", "C8", "D4"], "rotations, and for D mirrorings, that the answers do not depend on"
-    ] = "C8"
-    fields: Annotated[tuple[Count, ...], Len(1), "regular fields of each unit, of one channel for each element"] = (
-        4,
-        8,
-        12,
-    )
+    group: Annotated[Literal["C4", "C8", "D4"], "rotations, and for D4 mirrorings, that answers ignore"] = "C8"
+    fields: Annotated[tuple[Count, ...], Len(1), "regular fields of each unit"] = (4, 8, 12)
     blocks: Blocks = 6
     step_size: StepSize = 0.1
     norm: Annotated[Literal["batch"] | None, "normalisation inside the blocks, or none"] = None
@@ -124,7 +118,7 @@ def _network_over_fields(options: EquivariantFlowOptions, make_unit: Callable[[F
     fields = [regular_fields(group, count) for count in options.fields]
     counts = per_unit(options.blocks, len(fields))
     body: list[nn.Module] = [make_unit(fields[0], counts[0])]
-    for before, after, blocks in zip(fields, fields[1:], counts[1:], strict=False):
+    for before, after, blocks in zip(fields[:-1], fields[1:], counts[1:], strict=True):
         body += [_transition(before, after), make_unit(after, blocks)]
     head = nn.Sequential(
         OrientationPooling(fields[-1]),

@@ -22,7 +22,8 @@ Found = list[tuple[Series, list[dict[str, Any]]]]
 _LEAST = 1e-8  # errors below are drawn there: a logarithm has no zero
 _CAPTION = (
     "Left: the largest error of each layer, solid for elements that move pixels onto pixels, dashed for all others. "
-    "Right: the error of the answer for each element by its angle; hollow where it mirrors too."
+    "Right: the error of the answer for each element by its angle; hollow where it mirrors too. "
+    "Errors below 1e−8 are drawn there."
 )
 
 
@@ -96,7 +97,7 @@ def _said(series: Series, seeds: list[dict[str, Any]]) -> list[str]:
 def _layers(series: Series, seeds: list[dict[str, Any]]) -> str:
     rows = [_cells(parts) for parts in zip(*(_entries(seed) for seed in seeds), strict=True)]
     head = ["Layer", "Kind", "Field", "Map", "Pixels onto pixels", "Other elements"]
-    title = f"<summary>{swatch(series)}{text(series.label)}: each layer</summary>"
+    title = f"<summary>{swatch(series)}{text(series.label)}: figures of each layer</summary>"
     return f"<details>{title}{table(f'Equivariance of {series.label}', head, rows)}</details>"
 
 

@@ -14,6 +14,7 @@ from evolvent.tasks.findings import Findings, Tell
 _STUDIES = (
     "diffresnet-figure3",
     "discretise-optimise",
+    "epdo-discretisation",
     "imex-global-view",
     "layer-parallel",
     "multilevel",
