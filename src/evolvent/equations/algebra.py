@@ -14,7 +14,7 @@ Term = tuple[int, int, int]  # positions of two factors and of their product
 
 
 class Algebra:
-    r"""Power series :math:`\sum_\alpha u_\alpha \varepsilon^\alpha` with the multi-indices :math:`\alpha` of a lower set.
+    r"""Power series :math:`\sum_\alpha u_\alpha \varepsilon^\alpha` with multi-indices :math:`\alpha` of a lower set.
 
     A lower set has, with an index, every smaller one; what falls outside of it is dropped from products.
 
@@ -39,7 +39,7 @@ class Algebra:
         self.proper_terms = tuple((i, j, k) for i, j, k in self.terms if i)  # the first factor is not a constant
         self.factorials = tuple(prod(map(factorial, index)) for index in self.indices)
 
-    def powers(self, parts: Tensor) -> list[Mapping[int, Tensor]]:
+    def powers(self, parts: Tensor) -> Sequence[Mapping[int, Tensor]]:
         """Powers 1, 2, ..., order of the series without its constant; each has the coefficients that do not vanish.
 
         Args:

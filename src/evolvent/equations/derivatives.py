@@ -11,7 +11,7 @@ from torch import Tensor
 from evolvent._core.checks import check_whole
 from evolvent._core.errors import ConfigError, ShapeError
 from evolvent.equations.algebra import Algebra, Index, algebra
-from evolvent.equations.expansion import differentiable_pass, is_expansion
+from evolvent.equations.expansion import differentiable_pass
 from evolvent.equations.fallback import (
     NOT_SUPPORTED,
     buffers_kept_on_failure,
@@ -27,8 +27,8 @@ def jet(f: Callable[..., Tensor], x: Tensor, direction: Tensor, order: int) -> l
     r"""Derivatives of :math:`s \mapsto f(x + s d)` at s = 0, from the value to the given order, in one pass.
 
     Args:
-        f: a module or function of one tensor, made of supported operations; others are computed by nested autograd, with
-            a :class:`JetFallbackWarning`.
+        f: a module or function of one tensor, made of supported operations; others are computed by nested autograd,
+            with a :class:`JetFallbackWarning`.
         x: the point, or a batch of points or images.
         direction: :math:`d`, of the shape of ``x`` or one that broadcasts to it.
         order: the highest derivative.
@@ -92,8 +92,8 @@ def coordinate_jets(
 ) -> tuple[Tensor, list[list[Tensor]]]:
     r"""The value and the derivatives in each coordinate of :math:`u = f(c_1, c_2, \dots)`, all in one pass.
 
-    A coordinate is moved everywhere at once, :math:`c_i + s`: for a network that treats its points one by one these are the
-    partial derivatives, for images of coordinates the shift derivative.
+    A coordinate is moved everywhere at once, :math:`c_i + s`: for a network that treats its points one by one these are
+    the partial derivatives, for images of coordinates the shift derivative.
 
     Args:
         f: a function of several tensors.
@@ -158,7 +158,7 @@ def _seed(x: Tensor, moves: Sequence[Tensor], kept: Algebra) -> Jet:
 def _derivatives(result: Any, kept: Algebra) -> dict[Index, Tensor]:
     if not isinstance(result, Tensor):
         raise ConfigError(f"f must return one tensor, got {type(result).__name__}. Wrap it so that it returns one.")
-    if not is_expansion(result):  # it does not depend on the inputs
-        return {index: torch.zeros_like(result) if sum(index) else result for index in kept.indices}
-    parts = zip(kept.indices, kept.factorials, result.parts.unbind(), strict=True)
-    return {index: part * scale if scale > 1 else part for index, scale, part in parts}
+    if isinstance(result, Jet):
+        parts = zip(kept.indices, kept.factorials, result.parts.unbind(), strict=True)
+        return {index: part * scale if scale > 1 else part for index, scale, part in parts}
+    return {index: torch.zeros_like(result) if sum(index) else result for index in kept.indices}  # a constant

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from functools import partial
 from typing import Any
 
 import torch
@@ -18,27 +17,28 @@ Series = Callable[[Tensor, int], list[Tensor]]
 RULES: dict[Callable[..., Any], Rule] = {}
 _GRADIENTS: ContextVar[bool] = ContextVar("gradients are recorded outside", default=False)
 
-_FROM_VALUE = {"shape", "ndim", "dtype", "device", "layout", "requires_grad", "is_cuda", "is_sparse", "is_quantized",
-               "is_complex", "is_floating_point", "is_nested", "dim", "ndimension", "numel", "size", "stride", "is_contiguous",
-               "new_zeros", "new_ones", "new_full", "new_empty", "new_tensor", "element_size", "get_device"}  # fmt: skip
+_NN: Any = vars(torch._C)["_nn"]  # where some functions really live
 
 
 class NoRuleError(Exception):
     """An operation met a tensor with derivatives and has no rule for it; callers compute by nested autograd instead."""
 
 
-class Expansion(ABC):
+class Expansion(Tensor):
     """A tensor with derivatives that PyTorch functions and modules take in place of a tensor.
 
-    Every operation that meets one is looked up in ``RULES``. Rules are written in terms of the methods below, so that one
-    rule serves all kinds of derivatives.
+    Every operation that meets one is looked up in ``RULES``. Rules are written in terms of the methods below, so that
+    one rule serves all kinds of derivatives.
     """
 
-    value: Tensor
+    @staticmethod
+    def __new__(cls: type, value: Tensor, *_: Any) -> Any:
+        return Tensor._make_wrapper_subclass(cls, value.shape, dtype=value.dtype, device=value.device)
 
     @property
-    def __class__(self) -> type:  # code that asks isinstance(u, Tensor) is meant to go on
-        return Tensor
+    @abstractmethod
+    def value(self) -> Tensor:
+        """The tensor itself."""
 
     @abstractmethod
     def linear(self, function: Callable[[Tensor], Tensor]) -> Expansion:
@@ -80,7 +80,7 @@ class Expansion(ABC):
         """A constant as an expansion of this kind."""
 
     @abstractmethod
-    def joined(self, function: Callable[[list[Tensor]], Tensor], all_parts: list[Expansion]) -> Expansion:
+    def joined(self, function: Callable[[Sequence[Any]], Tensor], all_parts: list[Expansion]) -> Expansion:
         """A linear map of several tensors, such as ``torch.cat``."""
 
     @classmethod
@@ -90,61 +90,17 @@ class Expansion(ABC):
         del types
         return apply_rule(function, *args, **(kwargs or {}))
 
-    def __getattr__(self, name: str) -> Any:
-        if name in _FROM_VALUE:
-            return getattr(self.value, name)
-        method = getattr(Tensor, name, None)
-        if method is None or name.startswith("__"):
-            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
-        return partial(apply_rule, method, self) if callable(method) else apply_rule(method, self)
-
-    def __len__(self) -> int:
-        return len(self.value)
-
-    def __iter__(self) -> Any:
-        return iter(self.unbind(0))
-
-    def __getitem__(self, index: Any) -> Any:
-        return apply_rule(Tensor.__getitem__, self, index)
-
-    def __neg__(self) -> Expansion:
-        return self.scaled(-1.0)
-
-    def __bool__(self) -> bool:
-        raise NoRuleError("a condition on values (bool)")
-
-
-def is_expansion(u: Any) -> bool:
-    """Whether a tensor carries derivatives."""
-    return isinstance(u, Expansion)
-
-
-def _binary(name: str) -> Callable[..., Any]:
-    method = getattr(Tensor, name)
-    return lambda self, other: apply_rule(method, self, other)
-
-
-for _name in ("add", "sub", "mul", "truediv", "pow", "matmul"):
-    for _side in ("", "r"):
-        setattr(Expansion, f"__{_side}{_name}__", _binary(f"__{_side}{_name}__"))
-for _name in ("gt", "ge", "lt", "le"):
-    setattr(Expansion, f"__{_name}__", _binary(f"__{_name}__"))
-
-
-def _in_place(name: str) -> Callable[..., Any]:
-    def method(self: Expansion, other: Any) -> Expansion:
-        return overwrite(self, getattr(self, name)(other))
-
-    return method
-
-
-for _name in ("add", "sub", "mul", "truediv"):
-    setattr(Expansion, f"__i{_name}__", _in_place(f"__{_name}__"))
+    @classmethod
+    def __torch_dispatch__(
+        cls, function: Callable[..., Any], types: Iterable[type], args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        del types, args, kwargs
+        raise NoRuleError(f"{function} (from compiled code)")
 
 
 def overwrite(old: Expansion, new: Expansion) -> Expansion:
     """Make ``old`` what ``new`` is, as an operation in place does."""
-    old.__dict__.update(new.__dict__)
+    vars(old).update(vars(new))
     return old
 
 
@@ -169,12 +125,19 @@ def apply_rule(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     name = getattr(function, "__name__", str(function))
     rule = RULES.get(function)
     in_place = bool(kwargs.pop("inplace", False))
-    if rule is None and name.endswith("_") and not name.startswith("__"):
-        rule, in_place = RULES.get(getattr(Tensor, name[:-1], function)), True
+    if rule is None and (plain := _without_assignment(name)):
+        rule, in_place = RULES.get(getattr(Tensor, plain, function)), True
     if rule is None or "out" in kwargs:
         raise NoRuleError(operation_name(function))
     result = rule(*args, **kwargs)
     return overwrite(args[0], result) if in_place and isinstance(args[0], Expansion) else result
+
+
+def _without_assignment(name: str) -> str | None:
+    """``add`` for ``add_``, ``__mul__`` for ``__imul__``; None for names that do not assign."""
+    if name.startswith("__i"):
+        return f"__{name[3:]}"
+    return name[:-1] if name.endswith("_") and not name.startswith("__") else None
 
 
 def operation_name(function: Callable[..., Any]) -> str:
@@ -207,7 +170,7 @@ def register_rule(function: Callable[..., Any], rule: Rule) -> None:
 
 def register_everywhere(name: str, rule: Rule) -> None:
     """Register a rule for ``torch.name``, ``torch.Tensor.name`` and ``torch.nn.functional.name``, those that exist."""
-    for module in (torch, Tensor, F, torch.special, torch._C._nn):
+    for module in (torch, Tensor, F, torch.special, _NN):
         function = getattr(module, name, None)
         if function is not None:
             register_rule(function, rule)

@@ -71,9 +71,7 @@ def nested_derivatives(
     record = torch.is_grad_enabled()
     with torch.enable_grad():
         steps = [inputs[0].new_zeros(()).requires_grad_() for _ in directions]
-        moved = [
-            x + sum(s * d[n] for s, d in zip(steps, directions, strict=True)) for n, x in enumerate(inputs)
-        ]
+        moved = [x + sum(s * d[n] for s, d in zip(steps, directions, strict=True)) for n, x in enumerate(inputs)]
         with WrittenOut():
             found = {indices[0]: f(*moved)}
         for index in indices[1:]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -20,6 +21,10 @@ class Jet(Expansion):
         parts: Taylor coefficients, (len(algebra.indices), \*shape); the first is the value.
         algebra: which coefficients there are.
     """
+
+    @staticmethod
+    def __new__(cls: type, parts: Tensor, *_: Any) -> Any:
+        return Expansion.__new__(cls, parts[0])
 
     def __init__(self, parts: Tensor, algebra: Algebra) -> None:
         self.parts, self.algebra = parts, algebra
@@ -72,9 +77,9 @@ class Jet(Expansion):
     def constant(self, value: Tensor) -> Jet:
         return self._with(torch.cat([value[None], value.new_zeros(len(self.parts) - 1, *value.shape)]))
 
-    def joined(self, function: Callable[[list[Tensor]], Tensor], all_parts: list[Expansion]) -> Jet:
+    def joined(self, function: Callable[[Sequence[Any]], Tensor], all_parts: list[Expansion]) -> Jet:
         tensors = [one.parts for one in all_parts if isinstance(one, Jet)]
-        return self._with(torch.vmap(lambda *parts: function(list(parts)))(*tensors))
+        return self._with(torch.vmap(lambda *parts: function([*parts]))(*tensors))
 
 
 def _aligned(parts: Tensor, ndim: int) -> Tensor:
@@ -102,13 +107,13 @@ class _Affine(Function):
         return out
 
     @staticmethod
-    def setup_context(ctx, inputs, output) -> None:  # noqa: ANN001
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
         parts, weight, bias = inputs
         ctx.with_bias = bias is not None
         ctx.save_for_backward(parts, weight)
 
     @staticmethod
-    def backward(ctx, *grads):  # noqa: ANN001, ANN205
+    def backward(ctx: Any, *grads: Any) -> Any:
         parts, weight = ctx.saved_tensors
         rows = grads[0].flatten(0, 1)
         to_parts = (rows @ weight).view(parts.shape) if ctx.needs_input_grad[0] else None

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.autograd import Function
 from torch.nn import functional as F
 
 from evolvent._core.errors import ConfigError, ShapeError
-from evolvent.equations.expansion import Expansion, Series, differentiable_pass, is_expansion
+from evolvent.equations.expansion import Expansion, Series, differentiable_pass
 from evolvent.equations.fallback import NOT_SUPPORTED, buffers_kept_on_failure, nested_derivatives, warn_of_fallback
 
 
@@ -35,7 +36,11 @@ class SecondOrder(Expansion):
     """
 
     def __init__(self, value: Tensor, gradient: Tensor, laplacian: Tensor) -> None:
-        self.value, self.gradient, self.laplacian = value, gradient, laplacian
+        self._value, self.gradient, self.laplacian = value, gradient, laplacian
+
+    @property
+    def value(self) -> Tensor:
+        return self._value
 
     def _dense(self) -> SecondOrder:
         shape = self.value.shape
@@ -75,10 +80,9 @@ class SecondOrder(Expansion):
     def shifted(self, constant: Tensor | float) -> SecondOrder:
         value = self.value + constant
         u = self._padded(value.ndim)
-        same = value.shape == u.value.shape
-        return SecondOrder(
-            value, u.gradient if same else u.gradient.expand(-1, *value.shape), u.laplacian if same else u.laplacian.expand_as(value)
-        )  # fmt: skip
+        if value.shape == u.value.shape:
+            return SecondOrder(value, u.gradient, u.laplacian)
+        return SecondOrder(value, u.gradient.expand(-1, *value.shape), u.laplacian.expand_as(value))
 
     def scaled(self, constant: Tensor | float) -> SecondOrder:
         u = self._padded(constant.ndim if isinstance(constant, Tensor) else 0)
@@ -94,21 +98,55 @@ class SecondOrder(Expansion):
         return SecondOrder(operation(a.value, b.value), gradient, laplacian)
 
     def compose(self, series: Series, fused: bool = True) -> SecondOrder:
-        del fused
-        value, slope, half_bend = series(self.value, 2)
-        squares = (self.gradient * self.gradient).sum(0)
-        laplacian = slope * self.laplacian + 2 * half_bend * squares
-        return SecondOrder(value, slope * self.gradient, laplacian)
+        parts = self.value, self.gradient, self.laplacian
+        recorded = torch.is_grad_enabled() and any(part.requires_grad for part in parts)
+        found: Any = _Composition.apply(*parts, series) if recorded and fused else _composed(*parts, series)
+        return SecondOrder(*found)
 
     def constant(self, value: Tensor) -> SecondOrder:
         zero = torch.zeros_like(value)
         return SecondOrder(value, zero.expand(len(self.gradient), *value.shape), zero)
 
-    def joined(self, function: Callable[[list[Tensor]], Tensor], all_parts: list[Expansion]) -> SecondOrder:
+    def joined(self, function: Callable[[Sequence[Any]], Tensor], all_parts: list[Expansion]) -> SecondOrder:
         dense = [one._dense() for one in all_parts if isinstance(one, SecondOrder)]
-        gradient = torch.vmap(lambda *parts: function(list(parts)))(*(one.gradient for one in dense))
-        return SecondOrder(
-            function([one.value for one in dense]), gradient, function([one.laplacian for one in dense])
+        gradient = torch.vmap(lambda *parts: function([*parts]))(*(one.gradient for one in dense))
+        return SecondOrder(function([one.value for one in dense]), gradient, function([one.laplacian for one in dense]))
+
+
+def _composed(value: Tensor, gradient: Tensor, laplacian: Tensor, series: Series) -> tuple[Tensor, Tensor, Tensor]:
+    new, slope, half_bend = series(value, 2)
+    squares = (gradient * gradient).sum(0)
+    return new, slope * gradient, slope * laplacian + 2 * half_bend * squares
+
+
+class _Composition(Function):
+    """The same, with a gradient that keeps no copies of the large tensors. It can be differentiated again."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(value: Tensor, gradient: Tensor, laplacian: Tensor, series: Series) -> tuple[Tensor, Tensor, Tensor]:
+        return _composed(value, gradient, laplacian, series)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+        ctx.series = inputs[3]
+        ctx.save_for_backward(*inputs[:3])
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        value, gradient, laplacian = ctx.saved_tensors
+        to_value, to_gradient, to_laplacian = grads
+        _, slope, half_bend, third = ctx.series(value, 3)
+        bend = 2 * half_bend
+        squares = (gradient * gradient).sum(0)
+        first = slope * to_value + bend * ((to_gradient * gradient).sum(0) + laplacian * to_laplacian)
+        second = (slope * to_gradient).addcmul(2 * bend * to_laplacian, gradient)
+        return (
+            first + 6 * third * squares * to_laplacian,
+            second.sum_to_size(gradient.shape),
+            (slope * to_laplacian).sum_to_size(laplacian.shape),
+            None,
         )
 
 
@@ -145,10 +183,10 @@ def laplacian(f: Callable[..., Tensor], x: Tensor) -> Laplacian:
 def _found(result: Any, x: Tensor) -> Laplacian:
     if not isinstance(result, Tensor):
         raise ConfigError(f"f must return one tensor, got {type(result).__name__}. Wrap it so that it returns one.")
-    if not is_expansion(result):  # it does not depend on x
-        return Laplacian(result, result.new_zeros(*result.shape, x.shape[1]), torch.zeros_like(result))
-    u = result._dense()
-    return Laplacian(u.value, u.gradient.movedim(0, -1), u.laplacian)
+    if isinstance(result, SecondOrder):
+        u = result._dense()
+        return Laplacian(u.value, u.gradient.movedim(0, -1), u.laplacian)
+    return Laplacian(result, result.new_zeros(*result.shape, x.shape[1]), torch.zeros_like(result))  # a constant
 
 
 def _nested(f: Callable[..., Tensor], x: Tensor, axes: Tensor) -> Laplacian:

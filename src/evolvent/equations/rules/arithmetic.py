@@ -51,8 +51,9 @@ def _reversed(rule: Callable[[Any, Any], Expansion]) -> Callable[[Any, Any], Exp
 
 
 BINARY = {
-    "add": (add, "__add__", "__radd__"), "sub": (subtract, "__sub__", "__rsub__"), "mul": (multiply, "__mul__", "__rmul__"),
-    "div": (divide, "__truediv__", "__rtruediv__"), "pow": (power, "__pow__", "__rpow__"),
+    "add": (add, "__add__", "__radd__"), "sub": (subtract, "__sub__", "__rsub__"),
+    "mul": (multiply, "__mul__", "__rmul__"), "div": (divide, "__truediv__", "__rtruediv__"),
+    "pow": (power, "__pow__", "__rpow__"),
 }  # fmt: skip
 for _name, (_rule, _left, _right) in BINARY.items():
     register_everywhere(_name, _rule)

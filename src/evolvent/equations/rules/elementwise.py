@@ -21,8 +21,9 @@ SERIES: dict[str, Callable[..., list[Tensor]]] = {
     "arctan": series.atan, "erf": series.erf, "silu": series.silu, "elu": series.elu, "celu": series.celu,
     "selu": series.selu,
     "relu": series.relu, "relu6": series.relu6, "leaky_relu": series.leaky_relu, "abs": series.absolute,
-    "hardtanh": series.hardtanh, "clamp": series.clamp, "hardsigmoid": series.hardsigmoid, "hardswish": series.hardswish,
-    "sqrt": series.power(0.5), "rsqrt": series.power(-0.5), "reciprocal": series.power(-1.0), "square": series.power(2.0),
+    "hardtanh": series.hardtanh, "clamp": series.clamp, "hardsigmoid": series.hardsigmoid,
+    "hardswish": series.hardswish, "sqrt": series.power(0.5), "rsqrt": series.power(-0.5),
+    "reciprocal": series.power(-1.0), "square": series.power(2.0),
 }  # fmt: skip
 
 
@@ -30,6 +31,8 @@ def elementwise(taylor: Callable[..., list[Tensor]]) -> Rule:
     """The rule of a function with these Taylor coefficients; further arguments are numbers."""
 
     def rule(u: Expansion, *args: float, **kwargs: float) -> Expansion:
+        if not args and not kwargs:
+            return u.compose(taylor)
         return u.compose(lambda value, order: taylor(value, order, *args, **kwargs))
 
     return rule
@@ -65,8 +68,8 @@ def _from_list(
 ) -> list[Tensor]:
     if order > len(derivatives):
         raise ConfigError(
-            f"{operation_name(function)} was registered with {len(derivatives)} derivatives, and order {order} was asked "
-            f"for. Give register_elementwise {order} derivatives."
+            f"{operation_name(function)} was registered with {len(derivatives)} derivatives, and order {order} was "
+            f"asked for. Give register_elementwise {order} derivatives."
         )
     return [function(u), *(d(u) / math.factorial(k) for k, d in enumerate(derivatives[:order], start=1))]
 

@@ -16,17 +16,20 @@ def linear(function: Callable[..., Any]) -> Rule:
     """The rule of an operation that is linear in its first argument; the others are constants."""
 
     def rule(u: Expansion, *args: Any, **kwargs: Any) -> Expansion:
-        return u.linear(lambda part: function(part, *args, **kwargs))
+        plain = [arg.value.detach() if isinstance(arg, Expansion) else arg for arg in args]
+        if len(plain) and isinstance(args[0], Expansion) and not function.__name__.endswith("_as"):
+            raise NoRuleError(f"{function.__name__} with two arguments that depend on the input")
+        return u.linear(lambda part: function(part, *plain, **kwargs))
 
     return rule
 
 
 LINEAR = (
-    "reshape", "view", "flatten", "unflatten", "ravel", "squeeze", "unsqueeze", "permute", "transpose", "movedim", "t", "swapaxes",
-    "contiguous", "clone", "to", "type", "float", "double", "expand", "expand_as", "repeat", "tile", "broadcast_to", "flip",
-    "roll", "narrow", "select", "index_select", "gather", "sum", "mean", "cumsum", "diff", "trace", "diagonal", "diag", "tril", "triu",
-    "pad", "unfold", "take_along_dim", "view_as", "reshape_as", "type_as", "pixel_shuffle", "pixel_unshuffle",
-    "interpolate", "fold", "swapdims", "moveaxis",
+    "reshape", "view", "flatten", "unflatten", "ravel", "squeeze", "unsqueeze", "permute", "transpose", "movedim", "t",
+    "swapaxes", "swapdims", "moveaxis", "contiguous", "clone", "to", "float", "double", "expand", "repeat", "tile",
+    "broadcast_to", "flip", "roll", "narrow", "select", "index_select", "gather", "sum", "mean", "cumsum", "diff",
+    "trace", "diagonal", "diag", "tril", "triu", "unfold", "fold", "take_along_dim", "pixel_shuffle", "pixel_unshuffle",
+    "interpolate", "view_as", "reshape_as", "expand_as", "type_as",
 )  # fmt: skip
 
 
@@ -52,8 +55,18 @@ for _name in LINEAR:
             register_linear(getattr(_home, _name))
 for _property in ("T", "mT"):
     _getter = getattr(Tensor, _property).__get__
-    register_rule(getattr(Tensor, _property), linear(_getter))
-    register_rule(_getter, linear(_getter))
+    register_rule(_getter, lambda u, *_, _getter=_getter: u.linear(lambda part: _getter(part)))
+
+
+def pad(u: Expansion, widths: Sequence[int], mode: str = "constant", value: float | None = None) -> Expansion:
+    if mode == "constant":
+        margin = F.pad(torch.zeros_like(u.value), widths, value=value) if value else 0.0
+        return u.linear(lambda part: F.pad(part, widths)).shifted(margin)
+    fold = u.samplewise if u.ndim > len(widths) // 2 + 1 else u.linear  # other modes look at how many axes there are
+    return fold(lambda part: F.pad(part, widths, mode))
+
+
+register_rule(F.pad, pad)
 
 
 def affine(u: Any, weight: Any, bias: Any = None) -> Expansion:
@@ -138,6 +151,10 @@ def item(u: Expansion, index: Any) -> Expansion:
 register_rule(Tensor.__getitem__, item)
 
 
+def _of_value(function: Callable[..., Any]) -> Rule:
+    return lambda u, *args, **kwargs: function(u.value, *args, **kwargs)
+
+
 def dropout(function: Callable[..., Tensor]) -> Rule:
     """One mask for all coefficients, the one that the value alone would get."""
 
@@ -151,10 +168,20 @@ for _name in ("dropout", "dropout1d", "dropout2d", "dropout3d"):
     register_rule(getattr(F, _name), dropout(getattr(F, _name)))
 
 
+for _name in ("dim", "ndimension", "numel", "size", "stride", "is_contiguous", "is_floating_point", "is_complex",
+              "__len__", "new_zeros", "new_ones", "new_full", "new_empty", "new_tensor", "get_device"):  # fmt: skip
+    register_rule(getattr(Tensor, _name), _of_value(getattr(Tensor, _name)))
+for _name in ("shape", "ndim", "dtype", "device", "layout", "requires_grad", "is_cuda", "is_sparse", "is_quantized",
+              "is_nested"):  # fmt: skip
+    register_rule(getattr(Tensor, _name).__get__, _of_value(getattr(Tensor, _name).__get__))
+register_rule(Tensor.__repr__, lambda u, **_: f"{type(u).__name__}(shape={tuple(u.shape)}, dtype={u.dtype})")
+register_rule(Tensor.__iter__, lambda u: iter(u.unbind(0)))
+
+
 def _constant(function: Callable[..., Any]) -> Rule:
     return lambda u, *args, **kwargs: function(u.value.detach(), *args, **kwargs)
 
 
-for _name in ("detach", "zeros_like", "ones_like", "full_like", "empty_like", "rand_like", "randn_like", "sign", "isnan",
-              "isfinite", "argmax", "argmin", "floor", "ceil", "round"):  # fmt: skip
+for _name in ("detach", "zeros_like", "ones_like", "full_like", "empty_like", "rand_like", "randn_like", "sign",
+              "isnan", "isfinite", "argmax", "argmin", "floor", "ceil", "round"):  # fmt: skip
     register_everywhere(_name, _constant(getattr(torch, _name)))

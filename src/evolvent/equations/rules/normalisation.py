@@ -86,7 +86,8 @@ class WrittenOut(TorchFunctionMode):
     """
 
     def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        return NORMALISATIONS.get(function, function)(*args, **(kwargs or {}))
+        chosen: Any = NORMALISATIONS.get(function, function)
+        return chosen(*args, **(kwargs or {}))
 
 
 def variance(u: Any, dim: Any = None, unbiased: bool = True, keepdim: bool = False, *, correction: Any = None) -> Any:

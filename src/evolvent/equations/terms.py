@@ -1,0 +1,105 @@
+"""Terms of governing equations: products of powers of u and its derivatives, evaluated and printed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from evolvent._core.errors import UnknownNameError
+
+
+class Derivatives:
+    """u and its derivatives at some points.
+
+    Args:
+        value: u.
+        along: coordinate -> derivatives in it, from the first.
+    """
+
+    def __init__(self, value: Tensor, along: Mapping[str, Sequence[Tensor]]) -> None:
+        self.value, self.along = value, along
+        self._powers = [torch.ones_like(value), value]
+
+    def power(self, exponent: int) -> Tensor:
+        """A power of u; powers are computed once."""
+        while len(self._powers) <= exponent:
+            self._powers.append(self._powers[-1] * self.value)
+        return self._powers[exponent]
+
+    def of(self, coordinate: str, order: int) -> Tensor:
+        """The derivative in a coordinate; order 0 is u."""
+        if coordinate not in self.along:
+            raise UnknownNameError("coordinate", coordinate, self.along, f"There are {', '.join(self.along)}.")
+        return self.along[coordinate][order - 1] if order else self.value
+
+
+@dataclass(frozen=True)
+class Term:
+    """One term of an equation.
+
+    Args:
+        text: as printed, such as ``u u_x``.
+        function: its value from :class:`Derivatives`.
+        orders: coordinate -> the highest derivative in it that the term needs.
+        latex: as printed in LaTeX; the text, if left out.
+
+    >>> from evolvent.equations import Term
+    >>> Term("u_x^2", lambda u: u.of("x", 1) ** 2, {"x": 1}).text
+    'u_x^2'
+    """
+
+    text: str
+    function: Callable[[Derivatives], Tensor]
+    orders: Mapping[str, int] = field(default_factory=dict)
+    latex: str = ""
+
+    def __call__(self, derivatives: Derivatives) -> Tensor:
+        return self.function(derivatives)
+
+
+def monomial(power: int, coordinate: str = "", order: int = 0, symbol: str = "u") -> Term:
+    r"""The term :math:`u^i \, \partial^j u / \partial d^j`, or the power alone for j = 0.
+
+    >>> monomial(2, "x", 2).text, monomial(2, "x", 2).latex, monomial(0).text
+    ('u^2 u_xx', 'u^2 u_{xx}', '1')
+    """
+    factors = [] if power == 0 else [symbol] if power == 1 else [f"{symbol}^{power}"]
+    slope = [f"{symbol}_{coordinate * order}"] if order else []
+    latex_slope = [f"{symbol}_{{{coordinate * order}}}"] if order else []
+
+    def value(u: Derivatives) -> Tensor:
+        if not order:
+            return u.power(power)
+        return u.power(power) * u.of(coordinate, order) if power else u.of(coordinate, order)
+
+    orders = {coordinate: order} if order else {}
+    return Term(" ".join(factors + slope) or "1", value, orders, " ".join(factors + latex_slope) or "1")
+
+
+def polynomial_terms(
+    coordinates: Sequence[str] = ("x",), powers: int = 3, orders: int = 3, symbol: str = "u"
+) -> list[Term]:
+    r"""All terms :math:`u^i \, \partial^j u / \partial d^j` with i and j from 0, for each coordinate d.
+
+    Pure powers (j = 0) come first and once. Equation (1) of Kim et al., *PR-Net*, has powers and orders up to 3: 16
+    terms for one coordinate, 28 for two.
+
+    Args:
+        coordinates: names of the coordinates in space.
+        powers: the highest power of u.
+        orders: the highest derivative.
+        symbol: the name of u in print.
+
+    >>> [term.text for term in polynomial_terms(powers=1, orders=2)]
+    ['1', 'u', 'u_x', 'u u_x', 'u_xx', 'u u_xx']
+    """
+    pure = [monomial(i, symbol=symbol) for i in range(powers + 1)]
+    return pure + [
+        monomial(i, coordinate, j, symbol)
+        for coordinate in coordinates
+        for j in range(1, orders + 1)
+        for i in range(powers + 1)
+    ]

@@ -1,0 +1,116 @@
+"""Functions with operations that have no rule: right all the same, and said so."""
+
+import pytest
+import torch
+from torch import nn
+from torch.autograd import Function
+
+from evolvent.equations import JetFallbackWarning, jet, laplacian, mixed_jet, register_rule
+from evolvent.equations.expansion import RULES
+
+
+class Gamma(nn.Module):
+    """A module whose operation has no rule."""
+
+    def forward(self, u):
+        return torch.lgamma(u) * u
+
+
+def test_the_warning_names_operation_and_module():
+    net = nn.Sequential(nn.Linear(2, 2), nn.Softplus(), Gamma()).double()
+    with pytest.warns(JetFallbackWarning, match=r"torch.lgamma has no rule \(in Gamma\).*nested autograd"):
+        jet(net, torch.rand(3, 2), torch.ones(2), 1)
+
+
+def test_answers_and_gradients_are_right():
+    x, direction = (torch.rand(3) + 1).requires_grad_(), torch.tensor([1.0, -2.0, 0.5])
+    with pytest.warns(JetFallbackWarning):
+        found = jet(torch.lgamma, x, direction, 3)
+    expected = [torch.lgamma(x), *(torch.polygamma(k, x) * direction ** (k + 1) for k in range(3))]
+    for a, b in zip(found, expected, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-10, atol=1e-10)
+    grad = torch.autograd.grad(found[2].sum(), x)[0]
+    torch.testing.assert_close(grad, torch.polygamma(2, x) * direction**2)
+
+
+def test_mixed_derivatives_and_laplacians_fall_back_too():
+    f = lambda x: torch.lgamma(x[:, 0] * x[:, 1])  # noqa: E731
+    g = lambda x: torch.polygamma(0, x[:, 0] * x[:, 1])  # noqa: E731
+    x = torch.rand(4, 2) + 1
+    with pytest.warns(JetFallbackWarning):
+        mixed = mixed_jet(f, x, list(torch.eye(2)), 2)
+    product = x.prod(1)
+    torch.testing.assert_close(mixed[1, 1], g(x) + product * torch.polygamma(1, product))
+    with pytest.warns(JetFallbackWarning):
+        found = laplacian(f, x)
+    torch.testing.assert_close(found.gradient, g(x)[:, None] * x.flip(1))
+    torch.testing.assert_close(found.laplacian, torch.polygamma(1, product) * x.square().sum(1))
+
+
+def test_normalisations_are_right_in_the_fallback(agrees):
+    """PyTorch takes their statistics for constants from the second derivative on."""
+    x, direction = torch.randn(4, 3), torch.randn(3)
+    written = lambda u: (u - u.mean(1, keepdim=True)) / (u.var(1, unbiased=False, keepdim=True) + 1e-5).sqrt()  # noqa: E731
+    expected = jet(lambda u: torch.exp(written(u)), x, direction, 3)
+    with pytest.warns(JetFallbackWarning):
+        found = jet(
+            lambda u: torch.exp2(nn.functional.layer_norm(u, (3,)) / torch.log(torch.tensor(2.0))), x, direction, 3
+        )
+    for a, b in zip(found, expected, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-10, atol=1e-10)
+
+
+class Cube(Function):
+    """A custom function, whose inside autograd does not see."""
+
+    @staticmethod
+    def forward(ctx, u):
+        ctx.save_for_backward(u)
+        return u * u * u
+
+    @staticmethod
+    def backward(ctx, grad):
+        return 3 * grad * ctx.saved_tensors[0] ** 2
+
+
+def test_custom_functions_keep_their_gradients():
+    weight = torch.tensor([0.5], requires_grad=True)
+    with pytest.warns(JetFallbackWarning, match="custom autograd function"):
+        found = jet(lambda u: Cube.apply(u * weight), torch.tensor([2.0]), torch.ones(1), 2)
+    assert [u.item() for u in found] == pytest.approx([1.0, 1.5, 1.5])
+    assert torch.autograd.grad(found[2], weight)[0].item() == pytest.approx(18 * 0.25 * 2)
+
+
+def test_conditions_on_values_fall_back():
+    with pytest.warns(JetFallbackWarning, match="torch.Tensor.__bool__"):
+        found = jet(lambda u: u**2 if u.sum() > u.mean() * 0 and bool(u.max()) else u, torch.ones(1), torch.ones(1), 2)
+    assert [u.item() for u in found] == [1, 2, 2]
+
+
+def test_numbers_taken_out_of_tensors_fall_back():
+    with pytest.warns(JetFallbackWarning, match="torch.Tensor.item has no rule"):
+        found = jet(lambda u: u * u.sum().item() + u.exp(), torch.zeros(1), torch.ones(1), 2)
+    assert [u.item() for u in found] == [1, 1, 1]
+
+
+def test_running_statistics_count_once():
+    net, plain = (nn.Sequential(nn.BatchNorm1d(3), nn.Softplus(), Gamma()).double() for _ in range(2))
+    x = torch.rand(5, 3)
+    with pytest.warns(JetFallbackWarning):
+        jet(net, x, torch.ones(3), 2)
+    plain(x)
+    torch.testing.assert_close(net.state_dict(), plain.state_dict())
+
+
+def test_an_error_of_the_function_is_its_own():
+    with (
+        pytest.warns(JetFallbackWarning),
+        pytest.raises(TypeError, match="unsupported operand"),
+    ):
+        jet(lambda u: "a" - u, torch.ones(1), torch.ones(1), 1)
+
+
+def test_a_rule_can_be_taught(monkeypatch):
+    monkeypatch.setitem(RULES, torch.exp2, None)
+    register_rule(torch.exp2, lambda u: torch.exp(u * 0.6931471805599453))
+    assert jet(torch.exp2, torch.ones(1), torch.ones(1), 1)[0].item() == pytest.approx(2)
