@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from evolvent._core.lazy import attach
 
 if TYPE_CHECKING:
-    from evolvent import dynamics, errors, gradients, integrators, networks, operators
+    from evolvent import dynamics, equations, errors, gradients, integrators, networks, operators
     from evolvent.analysis.planning import plan
     from evolvent.estimators import DiffusionClassifier
     from evolvent.evolution import Evolution, evolutions, set_gradient
@@ -27,6 +27,7 @@ __all__ = [
     "__version__",
     "create_model",
     "dynamics",
+    "equations",
     "errors",
     "evolutions",
     "gradients",
@@ -43,7 +44,7 @@ __all__ = [
 
 __getattr__, __dir__ = attach(
     __name__,
-    modules=["dynamics", "errors", "gradients", "integrators", "networks", "operators", "data", "testing"],
+    modules=["dynamics", "equations", "errors", "gradients", "integrators", "networks", "operators", "data", "testing"],
     names={
         "evolvent.evolution": ["Evolution", "evolutions", "set_gradient"],
         "evolvent.networks": ["create_model", "list_models", "load", "refine", "save"],

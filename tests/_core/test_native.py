@@ -1,4 +1,4 @@
-"""Compiled kernels: kept between calls, and done without where they cannot be had."""
+"""Compiled kernels are kept between calls; without a compiler there are none."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
 """Differential operators that commute with rotations: stencils, and layers over fields."""
 
 from evolvent.operators.differential.field_activation import FieldActivation, FieldDropout, NormActivation
-from evolvent.operators.differential.field_bias import FieldBias
 from evolvent.operators.differential.field_checks import EquivarianceWarning
-from evolvent.operators.differential.field_norm import FieldBatchNorm
+from evolvent.operators.differential.field_norm import FieldBatchNorm, FieldBias
 from evolvent.operators.differential.field_pooling import FieldPooling, GroupRestriction, OrientationPooling
 from evolvent.operators.differential.kinds import steerable_operator
 from evolvent.operators.differential.neural import Coefficients, NeuralEPDO, dense

@@ -1,0 +1,23 @@
+"""Networks as functions that solve equations: derivatives of any order, the Laplacian, governing equations."""
+
+from evolvent.equations import rules as rules
+from evolvent.equations.derivatives import coordinate_jets, jet, mixed_jet
+from evolvent.equations.expansion import register_rule
+from evolvent.equations.fallback import JetFallbackWarning
+from evolvent.equations.jets import Jet
+from evolvent.equations.laplacian import Laplacian, laplacian
+from evolvent.equations.rules.elementwise import register_elementwise
+from evolvent.equations.rules.linear_maps import register_linear
+
+__all__ = [
+    "Jet",
+    "JetFallbackWarning",
+    "Laplacian",
+    "coordinate_jets",
+    "jet",
+    "laplacian",
+    "mixed_jet",
+    "register_elementwise",
+    "register_linear",
+    "register_rule",
+]

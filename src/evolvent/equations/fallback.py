@@ -1,0 +1,95 @@
+"""Derivatives by nested autograd, for functions with operations that have no rule."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from evolvent.equations.algebra import Index
+from evolvent.equations.expansion import NoRuleError
+from evolvent.equations.rules.normalisation import WrittenOut
+
+# What plain code raises when it is given something that is almost a tensor. Code that is wrong raises it again below.
+NOT_SUPPORTED = (NoRuleError, TypeError, AttributeError, NotImplementedError)
+
+
+class JetFallbackWarning(UserWarning):
+    """An operation has no rule, so derivatives are computed by nested autograd: right, but slower."""
+
+
+def warn_of_fallback(error: BaseException) -> None:
+    """Say which operation, in which module, could not be done."""
+    module = _innermost_module(error.__traceback__)
+    place = f" (in {module})" if module else ""
+    advice = "evolvent.equations.register_rule can teach it."
+    what = f"{error} has no rule" if isinstance(error, NoRuleError) else f"Code{place} takes only tensors ({error})"
+    place = place if isinstance(error, NoRuleError) else ""
+    text = f"{what}{place}: derivatives are computed by nested autograd, which is slower. {advice}"
+    warnings.warn(text, JetFallbackWarning, stacklevel=4)
+
+
+def _innermost_module(traceback: TracebackType | None) -> str | None:
+    found = None
+    while traceback is not None:
+        owner = traceback.tb_frame.f_locals.get("self")
+        found = type(owner).__name__ if isinstance(owner, nn.Module) else found
+        traceback = traceback.tb_next
+    return found
+
+
+@contextmanager
+def buffers_kept_on_failure(f: Callable[..., Any]) -> Iterator[None]:
+    """Undo what an unfinished pass did to running statistics, since the pass is made again."""
+    buffers = list(f.buffers()) if isinstance(f, nn.Module) else []
+    before = [buffer.clone() for buffer in buffers]
+    try:
+        yield
+    except NOT_SUPPORTED:
+        with torch.no_grad():
+            for buffer, old in zip(buffers, before, strict=True):
+                buffer.copy_(old)
+        raise
+
+
+def nested_derivatives(
+    f: Callable[..., Tensor], inputs: Sequence[Tensor], directions: Sequence[Sequence[Tensor]], indices: Sequence[Index]
+) -> dict[Index, Tensor]:
+    r"""Derivatives of :math:`s \mapsto f(x + \sum_i s_i d_i)` at 0, one autograd inside the other.
+
+    Args:
+        f: a function of tensors.
+        inputs: its arguments.
+        directions: for each variable :math:`s_i`, a tensor for each input.
+        indices: a lower set of multi-indices, sorted by degree.
+    """
+    record = torch.is_grad_enabled()
+    with torch.enable_grad():
+        steps = [inputs[0].new_zeros(()).requires_grad_() for _ in directions]
+        moved = [
+            x + sum(s * d[n] for s, d in zip(steps, directions, strict=True)) for n, x in enumerate(inputs)
+        ]
+        with WrittenOut():
+            found = {indices[0]: f(*moved)}
+        for index in indices[1:]:
+            axis = max(i for i, n in enumerate(index) if n)
+            below = tuple(n - (i == axis) for i, n in enumerate(index))
+            found[index] = _slope(found[below], steps[axis])
+    return found if record else {index: u.detach() for index, u in found.items()}
+
+
+def _slope(u: Tensor, step: Tensor) -> Tensor:
+    """The derivative of every entry of a tensor with respect to one number, by differentiating backwards twice."""
+    if not u.requires_grad:
+        return torch.zeros_like(u)
+    weights = torch.zeros_like(u, requires_grad=True)
+    (transposed,) = torch.autograd.grad(u, step, weights, create_graph=True, allow_unused=True)
+    if transposed is None or not transposed.requires_grad:
+        return torch.zeros_like(u)
+    (slope,) = torch.autograd.grad(transposed, weights, create_graph=True, allow_unused=True)
+    return torch.zeros_like(u) if slope is None else slope

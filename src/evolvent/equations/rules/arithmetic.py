@@ -1,0 +1,118 @@
+"""Sums, products and powers of expansions, tensors and numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from evolvent.equations.expansion import Expansion, NoRuleError, register_everywhere, register_rule
+from evolvent.equations.rules import series
+
+
+def add(a: Any, b: Any, *, alpha: float = 1) -> Expansion:
+    if alpha != 1:
+        b = b * alpha
+    if isinstance(a, Expansion):
+        return a.plus(b) if isinstance(b, Expansion) else a.shifted(b)
+    return b.shifted(a)
+
+
+def subtract(a: Any, b: Any, *, alpha: float = 1) -> Expansion:
+    return add(a, -b if alpha == 1 else b * -alpha)
+
+
+def multiply(a: Any, b: Any) -> Expansion:
+    if isinstance(a, Expansion):
+        return a.bilinear(torch.mul, b) if isinstance(b, Expansion) else a.scaled(b)
+    return b.scaled(a)
+
+
+def divide(a: Any, b: Any, *, rounding_mode: str | None = None) -> Expansion:
+    if rounding_mode is not None:
+        raise NoRuleError("torch.div with rounding")
+    return multiply(a, b.compose(series.power(-1.0)) if isinstance(b, Expansion) else 1 / b)
+
+
+def power(base: Any, exponent: Any) -> Expansion:
+    if not isinstance(exponent, int | float | Expansion) and exponent.ndim == 0 and not exponent.requires_grad:
+        exponent = exponent.item()
+    if isinstance(exponent, int | float):
+        return base.compose(series.power(exponent))
+    logarithm = base.compose(series.log) if isinstance(base, Expansion) else torch.log(torch.as_tensor(base))
+    return multiply(exponent, logarithm).compose(series.exp)
+
+
+def _reversed(rule: Callable[[Any, Any], Expansion]) -> Callable[[Any, Any], Expansion]:
+    return lambda b, a: rule(a, b)
+
+
+BINARY = {
+    "add": (add, "__add__", "__radd__"), "sub": (subtract, "__sub__", "__rsub__"), "mul": (multiply, "__mul__", "__rmul__"),
+    "div": (divide, "__truediv__", "__rtruediv__"), "pow": (power, "__pow__", "__rpow__"),
+}  # fmt: skip
+for _name, (_rule, _left, _right) in BINARY.items():
+    register_everywhere(_name, _rule)
+    register_rule(getattr(Tensor, _left), _rule)
+    register_rule(getattr(Tensor, _right), _reversed(_rule))
+for _name, _rule in {"subtract": subtract, "multiply": multiply, "divide": divide, "true_divide": divide}.items():
+    register_everywhere(_name, _rule)
+register_everywhere("neg", lambda u: u.scaled(-1.0))
+register_rule(Tensor.__neg__, lambda u: u.scaled(-1.0))
+register_everywhere("rsub", lambda b, a: subtract(a, b))
+
+
+def product_of(operation: Callable[..., Tensor]) -> Callable[[Any, Any], Expansion]:
+    """The rule of an operation that is linear in each of two arguments."""
+
+    def rule(a: Any, b: Any) -> Expansion:
+        if not isinstance(a, Expansion):
+            return b.linear(lambda part: operation(a, part))
+        return a.bilinear(operation, b) if isinstance(b, Expansion) else a.linear(lambda part: operation(part, b))
+
+    return rule
+
+
+matrix_product = product_of(torch.matmul)
+for _name in ("matmul", "mm", "bmm", "mv", "dot"):
+    register_everywhere(_name, matrix_product)
+register_rule(Tensor.__matmul__, matrix_product)
+register_rule(Tensor.__rmatmul__, _reversed(matrix_product))
+
+
+def einsum(equation: str, *operands: Any) -> Expansion:
+    if len(operands) == 1:
+        return operands[0].linear(lambda part: torch.einsum(equation, part))
+    if len(operands) > 2:
+        raise NoRuleError("torch.einsum of more than two tensors")
+    return product_of(lambda a, b: torch.einsum(equation, a, b))(*operands)
+
+
+def softmax(u: Any, dim: int, *_: Any, **__: Any) -> Expansion:
+    weights = (u - u.value.detach().amax(dim, keepdim=True)).compose(series.exp)
+    return weights / weights.sum(dim, keepdim=True)
+
+
+def log_softmax(u: Any, dim: int, *_: Any, **__: Any) -> Expansion:
+    return u - logsumexp(u, dim, keepdim=True)
+
+
+def logsumexp(u: Any, dim: int, keepdim: bool = False) -> Expansion:
+    top = u.value.detach().amax(dim, keepdim=True)
+    total = (u - top).compose(series.exp).sum(dim, keepdim=True).compose(series.log) + top
+    return total if keepdim else total.squeeze(dim)
+
+
+register_rule(torch.einsum, einsum)
+register_everywhere("softmax", softmax)
+register_everywhere("log_softmax", log_softmax)
+register_everywhere("logsumexp", logsumexp)
+register_rule(F.bilinear, lambda a, b, weight, bias=None: _bilinear(a, b, weight, bias))
+
+
+def _bilinear(a: Any, b: Any, weight: Tensor, bias: Tensor | None) -> Expansion:
+    out = product_of(lambda x, y: F.bilinear(x, y, weight))(a, b)
+    return out if bias is None else out.shifted(bias)

@@ -1,0 +1,96 @@
+"""Operations that choose among entries by value: maxima, maximum pooling, comparisons."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from evolvent.equations.expansion import Expansion, Rule, register_everywhere, register_rule
+
+
+def where(condition: Tensor, a: Any, b: Any) -> Expansion:
+    """Entries of ``a`` where the condition holds, of ``b`` elsewhere."""
+    mask = condition.to(a.dtype if isinstance(a, Expansion) else b.dtype)
+    kind = a if isinstance(a, Expansion) else b
+    a, b = (one if isinstance(one, Expansion) else kind.constant(torch.as_tensor(one).to(mask)) for one in (a, b))
+    return kind.joined(lambda parts: torch.where(condition, parts[0], parts[1]), [a, b])
+
+
+def _value(u: Any) -> Any:
+    return u.value.detach() if isinstance(u, Expansion) else u
+
+
+def maximum(a: Any, b: Any) -> Expansion:
+    return where(torch.as_tensor(_value(a) >= _value(b)), a, b)
+
+
+def minimum(a: Any, b: Any) -> Expansion:
+    return where(torch.as_tensor(_value(a) <= _value(b)), a, b)
+
+
+register_rule(torch.where, where)
+register_rule(Tensor.where, lambda a, condition, b: where(condition, a, b))
+register_everywhere("maximum", maximum)
+register_everywhere("minimum", minimum)
+register_everywhere("masked_fill", lambda u, mask, value: where(~mask, u, value))
+
+
+def extremum(choose: Callable[..., Tensor], other: Callable[[Any, Any], Expansion]) -> Rule:
+    """``torch.max`` and ``torch.min``: of all, along an axis (with indices), or of two tensors."""
+
+    def rule(u: Any, dim: Any = None, keepdim: bool = False) -> Any:
+        if dim is None:
+            return u.flatten()[choose(u.value.flatten(), 0)]
+        if not isinstance(dim, int):
+            return other(u, dim)
+        places = choose(u.value, dim, keepdim=True)
+        best = u.linear(lambda part: part.gather(dim, places))
+        return (best, places) if keepdim else (best.squeeze(dim), places.squeeze(dim))
+
+    return rule
+
+
+register_everywhere("max", extremum(torch.argmax, maximum))
+register_everywhere("min", extremum(torch.argmin, minimum))
+
+
+def max_pooling(function: Callable[..., tuple[Tensor, Tensor]], axes: int) -> Rule:
+    """Every coefficient is taken where the value is largest."""
+
+    def rule(u: Expansion, *args: Any, **kwargs: Any) -> Expansion:
+        kwargs.pop("return_indices", None)
+        _, places = function(u.value.detach(), *args, **kwargs)
+        chosen = places.flatten(-axes)
+        return u.linear(lambda part: part.flatten(-axes).gather(-1, chosen).view(places.shape))
+
+    return rule
+
+
+for _axes in (1, 2, 3):
+    _pool = getattr(F, f"max_pool{_axes}d_with_indices")
+    _adaptive = getattr(F, f"adaptive_max_pool{_axes}d_with_indices")
+    for _name, _function in ((f"max_pool{_axes}d", _pool), (f"adaptive_max_pool{_axes}d", _adaptive)):
+        register_everywhere(_name, max_pooling(_function, _axes))
+        register_rule(_function, max_pooling(_function, _axes))
+
+
+def compared(operation: Callable[..., Tensor]) -> Rule:
+    """Comparisons look at values alone; their answers have no derivatives."""
+    return lambda a, b: operation(_value(a), _value(b))
+
+
+for _name in ("gt", "ge", "lt", "le", "eq", "ne"):
+    register_everywhere(_name, compared(getattr(torch, _name)))
+    register_rule(getattr(Tensor, f"__{_name}__"), compared(getattr(torch, _name)))
+
+
+def prelu(u: Any, weight: Tensor) -> Expansion:
+    shape = (-1, *(1,) * (u.ndim - 2)) if weight.numel() > 1 else (1,)
+    return where(u.value > 0, u, u * weight.view(shape))
+
+
+register_everywhere("prelu", prelu)
