@@ -45,11 +45,20 @@ class OrientationPooling(nn.Module):
         self.in_field.check(u, "OrientationPooling")
         v = self.in_field.fibres(u)
         if self.how == "max":
-            return v.amax(dim=2)
+            return _largest(v)
         return v.mean(dim=2) if self.how == "mean" else torch.linalg.vector_norm(v, dim=2)
 
     def extra_repr(self) -> str:
         return f"{self.in_field}, {self.how!r}"
+
+
+def _largest(v: Tensor) -> Tensor:
+    """The largest channel of each field; equal ones share the gradient.
+
+    When compiled, one of them gets it: a backward pass that computes features again, and rounds them differently, finds
+    none that equals the maximum.
+    """
+    return v.max(dim=2).values if torch.compiler.is_dynamo_compiling() else v.amax(dim=2)
 
 
 class GroupRestriction(nn.Module):
