@@ -125,7 +125,8 @@ def test_dense_copies_answer_the_same(name):
         torch.testing.assert_close(dense(model)(x), model(x), rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("name", TRACED)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", EQUIVARIANT)
 def test_networks_compile(name):
     check_compiles(trained(name), torch.randn(2, 3, 32, 32), backend="aot_eager")
 
