@@ -43,7 +43,7 @@ from torch.nn import functional as F
 import evolvent as ev
 from evolvent.experiments.freed_memory import keep_freed_memory
 
-ROUNDS, BATCH, SIZE, CLASSES = 7, 16, 30, 10
+ROUNDS, BATCH, SIZE, CLASSES = 5, 16, 30, 10
 FIELDS, PADDING, POOLED = (16, 24, 32, 32, 48, 64), (1, 2, 2, 2, 2, 0), (1, 2)
 OURS = ("epdo_c16", "steerable_pdo_c16")
 DIFFOP, CONV = "e2cnn R2Diffop, finite differences", "escnn R2Conv"
