@@ -5,7 +5,16 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evolvent.data import ImageData, ImageSet, Preprocess, majority_of_squares, mean_of_squares, per_pixel_mean, reduced
+from evolvent.data import (
+    ImageData,
+    ImageSet,
+    Preprocess,
+    majority_of_squares,
+    mean_image,
+    mean_of_squares,
+    per_pixel_mean,
+    reduced,
+)
 from evolvent.errors import ConfigError, ModelFileError
 
 
@@ -90,3 +99,13 @@ def test_a_missing_or_truncated_preprocessing_is_refused_in_one_line(tmp_path, c
     with pytest.raises(ModelFileError, match=r"preprocess.safetensors is missing, truncated or") as caught:
         Preprocess.load(tmp_path)
     assert "\n" not in str(caught.value)
+
+
+def test_a_mean_colour_is_the_same_at_every_pixel_so_centring_commutes_with_rotation():
+    images = torch.randint(0, 256, (5, 3, 6, 6), dtype=torch.uint8)
+    centre = Preprocess(mean_image(images, "colour"))
+    assert centre.mean.shape == (3, 1, 1)
+    assert torch.allclose(centre.mean[:, 0, 0], images.float().div(255).mean((0, 2, 3)))
+    assert torch.equal(centre(images.rot90(1, (2, 3))), centre(images).rot90(1, (2, 3)))
+    by_image = Preprocess(mean_image(images))
+    assert not torch.equal(by_image(images.rot90(1, (2, 3))), by_image(images).rot90(1, (2, 3)))

@@ -23,6 +23,7 @@ from evolvent.data.layout import Layout
 from evolvent.data.locations import Location, locate
 from evolvent.data.points import PointCloud
 from evolvent.data.preprocess import (
+    Mean,
     Preprocess,
     majority_of_squares,
     mean_image,
@@ -55,6 +56,7 @@ __all__ = [
     "Layout",
     "Location",
     "Material",
+    "Mean",
     "NodeSplit",
     "PartReport",
     "PointCloud",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal, TypeAlias
 
 import torch
 from safetensors import SafetensorError
@@ -16,6 +17,8 @@ from evolvent._core import files
 from evolvent._core.errors import ConfigError, ModelFileError
 from evolvent.data.image_files import ImageFiles
 from evolvent.data.image_set import ImageData, ImageSet
+
+Mean: TypeAlias = Literal["image", "colour"]
 
 _FILE = "preprocess.safetensors"
 _SAMPLE = 1000  # files that a mean colour is taken over
@@ -32,15 +35,19 @@ def per_pixel_mean(
     return (total / (255.0 * max(len(images), 1))).float()
 
 
-def mean_image(images: Tensor | ImageFiles) -> Tensor:
-    """What training centres images by: their mean image, or the mean colour of a thousand files spread over all.
+def mean_image(images: Tensor | ImageFiles, kind: Mean = "image") -> Tensor:
+    """What training centres images by: their mean image, or the mean colour, which is the same at every pixel.
 
-    Shape: uint8 (N, C, H, W) -> float32 (C, H, W), or (C, 1, 1) for files.
+    The mean image does not turn or move with an image, so networks that commute with rotations or shifts are centred by
+    the colour. Files are centred by the mean colour of a thousand of them, spread over all.
+
+    Shape: uint8 (N, C, H, W) -> float32 (C, H, W), or (C, 1, 1) for a colour.
     """
     if isinstance(images, ImageFiles):
         rows = torch.linspace(0, len(images) - 1, min(_SAMPLE, len(images))).long()
-        return per_pixel_mean(images[rows]).mean((1, 2), keepdim=True)
-    return per_pixel_mean(images)
+        images, kind = images[rows], "colour"
+    mean = per_pixel_mean(images)
+    return mean if kind == "image" else mean.mean((1, 2), keepdim=True)
 
 
 class Preprocess(nn.Module):

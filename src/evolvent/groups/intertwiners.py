@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 
 from evolvent._core.errors import ConfigError
@@ -14,6 +16,7 @@ def intertwiner_count(before: Representation, after: Representation) -> int:
     return round(float(np.mean(before.character * after.character)))
 
 
+@lru_cache(maxsize=8)  # the layers of a network ask for the same ones
 def intertwiners(before: Representation, after: Representation) -> np.ndarray:
     r"""An orthonormal basis of the maps :math:`B` with :math:`\rho_{after}(g)\, B = B\, \rho_{before}(g)` for all g.
 
@@ -21,7 +24,7 @@ def intertwiners(before: Representation, after: Representation) -> np.ndarray:
         before: how the argument changes.
         after: how the result changes.
 
-    Returns: (count, after.size, before.size).
+    Returns: (count, after.size, before.size), not to be written to.
 
     >>> from evolvent.groups import Group, irrep, regular
     >>> intertwiners(irrep(Group(8), 1), regular(Group(8))).shape
@@ -29,10 +32,13 @@ def intertwiners(before: Representation, after: Representation) -> np.ndarray:
     """
     _check_one_group(before, after)
     if before.permutation is not None:
-        return _along_orbits(before, after)
-    if after.permutation is not None and before.orthogonal:
-        return _along_orbits(after, before).swapaxes(1, 2)
-    return _null_space(before, after)
+        found = _along_orbits(before, after)
+    elif after.permutation is not None and before.orthogonal:
+        found = _along_orbits(after, before).swapaxes(1, 2)
+    else:
+        found = _null_space(before, after)
+    found.flags.writeable = False
+    return found
 
 
 def _along_orbits(before: Representation, after: Representation) -> np.ndarray:
@@ -48,11 +54,11 @@ def _along_orbits(before: Representation, after: Representation) -> np.ndarray:
         orbit = before.permutation[:, x]
         seen[orbit] = True
         keeping = after.matrices[orbit == x]
-        for v in range_of(keeping.mean(axis=0)).T:
-            basis = np.zeros((after.size, before.size))
-            basis[:, orbit] = (after.matrices @ v).T
-            found.append(basis / np.linalg.norm(basis))
-    return np.stack(found) if found else np.zeros((0, after.size, before.size))
+        kept = range_of(keeping.mean(axis=0))  # (after.size, count)
+        basis = np.zeros((kept.shape[1], after.size, before.size))
+        basis[:, :, orbit] = np.moveaxis(after.matrices @ kept, 0, 2).swapaxes(0, 1)
+        found.append(basis / np.linalg.norm(basis, axis=(1, 2), keepdims=True))
+    return np.concatenate(found)
 
 
 def _null_space(before: Representation, after: Representation) -> np.ndarray:

@@ -18,6 +18,7 @@ from evolvent.data import (
     ImageSet,
     ImageSource,
     Material,
+    Mean,
     Preprocess,
     load,
     mean_image,
@@ -58,6 +59,9 @@ class ImageDataSettings(DataSettings):
     reduce: int = Field(
         default=1, ge=1, description="make images smaller by this factor: means over squares, majorities in masks"
     )
+    centre: Mean = Field(
+        default="image", description="what is subtracted: the mean image, or the mean colour, which no rotation changes"
+    )
     augment: AugmentConfig = AugmentConfig()
 
     @property
@@ -93,7 +97,7 @@ class ImageTask(Task):
     def __init__(self, model: nn.Module, material: Material, setup: Setup) -> None:
         super().__init__(model, material, setup)
         images = images_of(material.train)
-        self.preprocess = Preprocess(mean_image(images.images))
+        self.preprocess = Preprocess(mean_image(images.images, setup.data.centre))
         self.classes = list(images.classes)
 
     @classmethod
@@ -123,7 +127,7 @@ class ImageTask(Task):
             ImageSource(watched) if watched else test,
             test,
             origin=found.source,
-            example=Preprocess(mean_image(some))(some) if len(some) else None,
+            example=Preprocess(mean_image(some, data.centre))(some) if len(some) else None,
             options=options | {"readout": "segmentation" if cls.has_masks else "classification"},
             rows="images",
         )

@@ -23,7 +23,7 @@ from evolvent.groups import (
 )
 from evolvent.groups.representation import range_of
 from evolvent.operators._contract import FieldOperator
-from evolvent.operators.convolution import mix_channels
+from evolvent.operators.convolution import channel_major, mix_channels
 from evolvent.operators.differential.constants import ConstantsModule
 from evolvent.operators.differential.stencils import Discretisation, FiniteDifferences, FittedGaussian, rotated_stencils
 
@@ -166,6 +166,10 @@ class SteerablePDO(FieldOperator, ConstantsModule):
 class FieldLinear(SteerablePDO):
     r"""The same linear map at every point, :math:`v(x) = W u(x)` with :math:`W \rho(g) = \rho'(g) W`: of order 0.
 
+    Between regular fields of a group that has the half turn :math:`z`, which commutes with all others, :math:`W` keeps
+    :math:`u(g) + u(zg)` and :math:`u(g) - u(zg)` apart: two products of half the width and half the height are then all
+    there is to compute.
+
     Args:
         in_field, out_field: how features transform before and after.
 
@@ -174,9 +178,29 @@ class FieldLinear(SteerablePDO):
 
     def __init__(self, in_field: Field, out_field: Field) -> None:
         super().__init__(in_field, out_field, 0, FiniteDifferences(1))
+        group = in_field.group
+        both = in_field.representation == out_field.representation == regular(group)
+        self._halves = group.rotations // 2 if both and group.rotations % 2 == 0 else 0
+
+    def forward(self, u: Tensor) -> Tensor:
+        self.in_field.check(u, type(self).__name__)
+        return self._by_halves(u) if self._halves else mix_channels(u, self.kernel().flatten(1))
+
+    def _by_halves(self, u: Tensor) -> Tensor:
+        planes, half = channel_major(u), self._halves
+        weight = self._turned_kernel().reshape(-1, 2, half, planes.shape[0] // half // 2, 2, half)[:, 0]
+        apart = 0.5 * torch.stack(_sum_and_difference(weight, 3)).flatten(3).flatten(1, 2)
+        kept = torch.stack(_sum_and_difference(planes.view(-1, 2, half, planes[0].numel()), 1)).flatten(1, 2)
+        made = torch.bmm(apart, kept).view(2, -1, half, *planes.shape[1:])
+        return torch.stack(_sum_and_difference(made, 0), dim=1).flatten(0, 2).transpose(0, 1)
 
     def extra_repr(self) -> str:
         return f"{self.in_field} -> {self.out_field}"
+
+
+def _sum_and_difference(pair: Tensor, axis: int) -> tuple[Tensor, Tensor]:
+    first, second = pair.unbind(axis)
+    return first + second, first - second
 
 
 def _kernels_turn(in_field: Field, out_field: Field) -> bool:

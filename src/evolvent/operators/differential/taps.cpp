@@ -5,12 +5,12 @@
 
 #include <cstddef>
 #include <cstring>
+#include <type_traits>
 #include <vector>
 
 namespace {
 
 constexpr int LANES = 16;
-constexpr int TOGETHER = 4;  // partitions that share a loaded coefficient
 
 template <typename T> struct Vec;
 template <> struct Vec<float> { typedef float type __attribute__((vector_size(LANES * 4), aligned(4), may_alias)); };
@@ -95,6 +95,14 @@ template <typename T> struct Task {
     }
 };
 
+// partitions in bundles of 8, 4 and 1, whose sums share a loaded coefficient
+template <typename Do> inline void in_bundles(long partitions, Do&& sum) {
+    long p = 0;
+    for (; p + 8 <= partitions; p += 8) sum(p, std::integral_constant<int, 8>());
+    for (; p + 4 <= partitions; p += 4) sum(p, std::integral_constant<int, 4>());
+    for (; p < partitions; ++p) sum(p, std::integral_constant<int, 1>());
+}
+
 template <typename T, int K>
 void forward(const T* coefficients, const T* image, const T* stencils, T* answer, const Sizes& n) {
     const Plane<T, K> plane(n);
@@ -114,21 +122,14 @@ void forward(const T* coefficients, const T* image, const T* stencils, T* answer
             for (long x = 0; x < plane.area; x += LANES) {
                 vec<T> weights[K * K];
                 tap_weights<T, K>(a.data(), plane.area, s, n.derivatives, x, weights);
-                for (long p = 0; p < n.partitions; p += TOGETHER) {
-                    vec<T> sums[TOGETHER] = {};
-                    const long some = n.partitions - p < TOGETHER ? n.partitions - p : TOGETHER;
+                in_bundles(n.partitions, [&](long p, auto bundle) {
+                    vec<T> sums[bundle()] = {};
                     const T* from = &u[p * plane.stride] + plane.margin + x;
-                    if (some == TOGETHER) {
-                        for (int t = 0; t < K * K; ++t)
-                            for (int q = 0; q < TOGETHER; ++q)
-                                sums[q] += weights[t] * load(from + q * plane.stride + plane.tap(t));
-                    } else {
-                        for (int t = 0; t < K * K; ++t)
-                            for (long q = 0; q < some; ++q)
-                                sums[q] += weights[t] * load(from + q * plane.stride + plane.tap(t));
-                    }
-                    for (long q = 0; q < some; ++q) store(&out[(p + q) * plane.area + x], sums[q]);
-                }
+                    for (int t = 0; t < K * K; ++t)
+                        for (int q = 0; q < bundle(); ++q)
+                            sums[q] += weights[t] * load(from + q * plane.stride + plane.tap(t));
+                    for (int q = 0; q < bundle(); ++q) store(&out[(p + q) * plane.area + x], sums[q]);
+                });
             }
             for (long p = 0; p < n.partitions; ++p)
                 plane.scatter_answer_plane(&out[p * plane.area], answer + task.field_plane(n, p) * pixels);
@@ -183,27 +184,21 @@ void backward(const T* coefficients, const T* image, const T* stencils, const T*
             for (long d = 0; d < n.derivatives; ++d)
                 plane.scatter_answer_plane(&a[d * plane.area], to_coefficients + mine + d * step);
             const long size = plane.tall * plane.wide;
-            for (long p = 0; p < n.partitions; p += TOGETHER) {
-                const long some = n.partitions - p < TOGETHER ? n.partitions - p : TOGETHER;
+            in_bundles(n.partitions, [&](long p, auto bundle) {
                 for (long x = 0; x < size; x += LANES) {
-                    vec<T> sums[TOGETHER] = {};
+                    vec<T> sums[bundle()] = {};
                     for (int t = 0; t < K * K; ++t) {
                         const long from = plane.margin + x - plane.tap(t);
                         const vec<T> weight = load(&weights[t * reach + from]);
-                        if (some == TOGETHER) {
-                            for (int q = 0; q < TOGETHER; ++q)
-                                sums[q] += weight * load(&g[(p + q) * plane.stride + from]);
-                        } else {
-                            for (long q = 0; q < some; ++q)
-                                sums[q] += weight * load(&g[(p + q) * plane.stride + from]);
-                        }
+                        for (int q = 0; q < bundle(); ++q)
+                            sums[q] += weight * load(&g[(p + q) * plane.stride + from]);
                     }
-                    for (long q = 0; q < some; ++q) store(&back[(p + q) * plane.stride + plane.margin + x], sums[q]);
+                    for (int q = 0; q < bundle(); ++q) store(&back[(p + q) * plane.stride + plane.margin + x], sums[q]);
                 }
-                for (long q = 0; q < some; ++q)
+                for (int q = 0; q < bundle(); ++q)
                     plane.scatter_image(
                         &back[(p + q) * plane.stride], to_image + task.field_plane(n, p + q) * n.height * n.width);
-            }
+            });
         }
     }
 }
