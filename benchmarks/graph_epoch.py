@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from results import PACKAGES, store
+from results import PACKAGES, interleaved, store
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -83,17 +83,6 @@ def ours(name: str, data: GraphData, split: NodeSplit, **options: Any) -> Epoch:
     sizes = {"in_features": data.features.width, "num_classes": len(data.classes)}
     model = ev.create_model(name.split(",")[0], **sizes, **options)
     return epoch_of(model, lambda: model(data.features, data.graph), data, split)
-
-
-def interleaved(epochs: dict[str, Epoch], rounds: int) -> dict[str, list[float]]:
-    seconds: dict[str, list[float]] = {name: [] for name in epochs}
-    for i in range(-2, rounds):
-        for name in epochs if i % 2 else reversed(epochs):
-            begin = time.perf_counter()
-            epochs[name]()
-            if i >= 0:  # the first rounds warm up
-                seconds[name].append(time.perf_counter() - begin)
-    return seconds
 
 
 def compared(epochs: dict[str, Epoch], rounds: int, against: str, share: float = 1.0) -> dict[str, dict[str, float]]:

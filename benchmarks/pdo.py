@@ -36,7 +36,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.polynomial.hermite import hermval
-from results import PACKAGES, store
+from results import PACKAGES, interleaved, store
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -167,17 +167,6 @@ def training_step(model: nn.Module) -> Pass:
 def inference(model: nn.Module) -> Pass:
     x, _ = batch()
     return torch.no_grad()(lambda: model(x))
-
-
-def interleaved(passes: dict[str, Pass], rounds: int) -> dict[str, list[float]]:
-    seconds: dict[str, list[float]] = {name: [] for name in passes}
-    for i in range(-2, rounds):
-        for name in passes if i % 2 else reversed(passes):
-            begin = time.process_time()
-            passes[name]()
-            if i >= 0:  # the first rounds warm up
-                seconds[name].append(time.process_time() - begin)
-    return seconds
 
 
 def compared(passes: dict[str, Pass], rounds: int) -> dict[str, dict[str, float]]:

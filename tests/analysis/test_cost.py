@@ -8,8 +8,10 @@ from torch import nn
 
 from evolvent import create_model
 from evolvent.analysis import activation_bytes, count_all_pairs, count_multiply_adds, count_parameters, layer_costs
+from evolvent.groups import cyclic, regular_fields
 from evolvent.networks.nonlocal_block import NonlocalBlock
 from evolvent.operators import FractionalLaplacian, InverseFractionalLaplacian, NonlocalDiffusion
+from evolvent.operators.differential import NeuralEPDO
 
 
 @pytest.mark.parametrize(("name", "millions"), [("hamiltonian74", 158.48), ("resnet44", 97.17)])
@@ -144,3 +146,14 @@ def test_layers_with_fused_attention_add_up():
     [nonlocal_layer] = [layer for layer in table.layers if layer.kind == "NonlocalBlock"]
     assert nonlocal_layer.multiply_adds == 2 * 64 * 8 + 2 * 64 * 16 + 2 * 2 * 64 * 64 * 4
     assert table.total.multiply_adds == count_multiply_adds(model, torch.zeros(3, 8, 8))
+
+
+def test_sums_over_taps_count_with_and_without_compiled_kernels(monkeypatch):
+    layer, image = NeuralEPDO(regular_fields(cyclic(4), 8), order=2), torch.zeros(32, 6, 6)
+    maps = 36 * (32 * 16 + 16 * 6 * 4)  # the generator, by halves the products are half as large
+    taps = 36 * (6 * 4 * 25 + 32 * 25)  # six derivatives of one field, summed for eight
+    kernels = 4**3 * (4 * 8 + 6 * 4)  # made from the weights in every pass
+    compiled = count_multiply_adds(layer, image)
+    assert compiled == maps // 2 + taps + kernels
+    monkeypatch.setattr("evolvent.operators.differential.taps.native_library", lambda _: None)
+    assert count_multiply_adds(layer, image) == compiled

@@ -28,7 +28,10 @@ def count_parameters(model: nn.Module) -> int:
 
 
 def count_multiply_adds(model: nn.Module, image: Tensor) -> int:
-    """Multiply-adds of one forward pass: those of convolutions and matrix products, which are nearly all.
+    """Multiply-adds of one forward pass: those of convolutions, matrix products and sums over taps, which are nearly
+    all.
+
+    A module that computes what PyTorch's counter does not see says how much by ``uncounted_multiply_adds(answer)``.
 
     Args:
         model: a network; neither its state nor the random numbers are touched.
@@ -37,10 +40,18 @@ def count_multiply_adds(model: nn.Module, image: Tensor) -> int:
     >>> count_multiply_adds(nn.Conv2d(2, 4, 3, padding=1), torch.zeros(2, 8, 8)) == 4 * 2 * 9 * 64
     True
     """
-    counter = flop_counter()
+    counter, unseen = flop_counter(), []
+
+    def run(twin: nn.Module) -> None:
+        for module in twin.modules():
+            count = getattr(module, "uncounted_multiply_adds", None)
+            if callable(count):
+                module.register_forward_hook(lambda _, __, answer, count=count: unseen.append(count(answer)))
+        twin.eval()(image[None])
+
     with counter, torch.no_grad():
-        on_a_copy(model, lambda twin: twin.eval()(image[None]))
-    return counter.get_total_flops() // 2
+        on_a_copy(model, run)
+    return counter.get_total_flops() // 2 + sum(unseen)
 
 
 def flop_counter() -> FlopCounterMode:

@@ -13,11 +13,12 @@ from evolvent._core.checks import check_even
 from evolvent.dynamics import Hamiltonian, Parabolic
 from evolvent.dynamics.layers import LayerOptions
 from evolvent.evolution import Evolution
-from evolvent.groups import Field, Group, cyclic, dihedral, regular_fields, scalars
+from evolvent.groups import Field, regular_fields, scalars
 from evolvent.integrators import Euler, Verlet
 from evolvent.networks._options import Blocks, Count, ImageOptions, StepSize
 from evolvent.networks._registry import register_family
 from evolvent.networks._skeleton import ImageNetwork, PooledLinear, per_unit
+from evolvent.networks.equivariant import read_group
 from evolvent.operators.differential import (
     FieldActivation,
     FieldLinear,
@@ -25,8 +26,6 @@ from evolvent.operators.differential import (
     OrientationPooling,
     SteerablePDO,
 )
-
-_GROUPS: dict[str, Group] = {"C4": cyclic(4), "C8": cyclic(8), "D4": dihedral(4)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,7 +113,7 @@ def equivariant_parabolic(options: EquivariantDiffusionOptions) -> ImageNetwork:
 def _network_over_fields(options: EquivariantFlowOptions, make_unit: Callable[[Field, int], Evolution]) -> ImageNetwork:
     """A steerable operator lifts the image; between units, average pooling by 2 and a linear map with ReLU raise the
     number of fields; the head sees the largest orientation of each, averaged over the image."""
-    group = _GROUPS[options.group]
+    group = read_group(options.group)
     fields = [regular_fields(group, count) for count in options.fields]
     counts = per_unit(options.blocks, len(fields))
     body: list[nn.Module] = [make_unit(fields[0], counts[0])]

@@ -50,6 +50,16 @@ def apply_derivatives(u: Tensor, coefficients: Tensor, stencils: Tensor, padding
         return _Taps.apply(*wide, padding).to(u.dtype)  # pyright: ignore[reportAttributeAccessIssue]
 
 
+def uncounted_multiply_adds(answer: Tensor, partitions: int, stencils: Tensor) -> int:
+    """Multiply-adds of :func:`apply_derivatives` that PyTorch's counter does not see, from the answer's shape.
+
+    Shape: answer (B, P M G, H, W), stencils (G, D, T).
+    """
+    _, derivatives, taps = stencils.shape
+    contraction = answer.numel() // partitions * derivatives * taps
+    return answer.numel() * taps + (contraction if _native("forward", answer, stencils) else 0)
+
+
 class _Taps(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, u: Tensor, coefficients: Tensor, stencils: Tensor, padding: int) -> Tensor:
