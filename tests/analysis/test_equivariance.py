@@ -51,7 +51,8 @@ def two_layers(kind: str, order: int = 4, fields: int = 4) -> nn.Sequential:
     if kind == "steerable":
         ends = SteerablePDO(scalars(C16), field, order), SteerablePDO(field, field, order)
     else:
-        ends = NeuralEPDO(field, order, partitions=2), NeuralEPDO(field, order, partitions=2)
+        activation = "softplus" if kind == "smooth neural" else "relu"
+        ends = [NeuralEPDO(field, order, partitions=2, activation=activation) for _ in range(2)]
     return nn.Sequential(ends[0], FieldActivation(field, "elu"), ends[1])
 
 
@@ -209,7 +210,7 @@ def test_fields_of_vectors_and_images_that_are_not_square():
     assert found.answer is None
 
 
-@pytest.mark.parametrize(("kind", "width"), [("steerable", 4.0), ("neural", 6.0)])
+@pytest.mark.parametrize(("kind", "width"), [("steerable", 4.0), ("smooth neural", 4.0), ("neural", 6.0)])
 def test_two_layers_nearly_commute_between_the_pixels(kind, width):
     """Where ReLUs bend the features, narrower blobs would show the bends; see the study of discretisations."""
     torch.manual_seed(0)

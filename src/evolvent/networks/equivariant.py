@@ -25,6 +25,7 @@ from evolvent.operators.differential import (
     FiniteDifferences,
     FittedGaussian,
     GaussianDerivatives,
+    GeneratorActivation,
     GroupRestriction,
     NeuralEPDO,
     OrientationPooling,
@@ -64,6 +65,7 @@ class NeuralOptions(EquivariantOptions):
     order: Annotated[int, Ge(0), "highest order of derivatives"] = 4
     reduction: Annotated[Count, "how many times fewer fields the generators of coefficients have inside"] = 2
     partitions: Annotated[Count, "groups of fields that share their coefficients"] = 8
+    activation: Annotated[GeneratorActivation, "inside the generators of coefficients"] = "relu"
 
 
 def read_group(name: str) -> Group:
@@ -218,8 +220,9 @@ def epdo(options: NeuralOptions) -> EquivariantNetwork:
     discretisation = make_discretisation(options.discretisation, options.sigma)
 
     def layer(before: Field, after: Field, padding: int, pooled: bool) -> list[nn.Module]:
+        sizes = options.order, options.reduction, options.partitions
         operator = NeuralEPDO(
-            before, options.order, options.reduction, options.partitions, "diagonal", discretisation, padding=padding
+            before, *sizes, "diagonal", discretisation, padding=padding, activation=options.activation
         )
         return [operator, *_pooling(before, pooled), FieldLinear(before, after)]
 

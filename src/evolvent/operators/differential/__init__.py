@@ -5,7 +5,7 @@ from evolvent.operators.differential.field_checks import EquivarianceWarning
 from evolvent.operators.differential.field_norm import FieldBatchNorm, FieldBias
 from evolvent.operators.differential.field_pooling import FieldPooling, GroupRestriction, OrientationPooling
 from evolvent.operators.differential.kinds import steerable_operator
-from evolvent.operators.differential.neural import Coefficients, NeuralEPDO, dense
+from evolvent.operators.differential.neural import Coefficients, GeneratorActivation, NeuralEPDO, dense
 from evolvent.operators.differential.steerable import Basis, FieldLinear, SteerablePDO
 from evolvent.operators.differential.stencils import (
     Discretisation,
@@ -30,6 +30,7 @@ __all__ = [
     "FiniteDifferences",
     "FittedGaussian",
     "GaussianDerivatives",
+    "GeneratorActivation",
     "GroupRestriction",
     "NeuralEPDO",
     "NormActivation",

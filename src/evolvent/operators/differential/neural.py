@@ -28,7 +28,9 @@ from evolvent.operators.differential.stencils import Discretisation, FittedGauss
 from evolvent.operators.differential.taps import apply_derivatives, uncounted_multiply_adds
 
 Coefficients: TypeAlias = Literal["diagonal", "full", "invariant"]
+GeneratorActivation: TypeAlias = Literal["relu", "softplus"]
 
+_ACTIVATIONS = {"relu": nn.ReLU, "softplus": nn.Softplus}
 _LARGEST_BASIS = 50_000_000  # numbers
 
 
@@ -36,7 +38,7 @@ class NeuralEPDO(nn.Module):
     r"""A differential operator with coefficients that a small equivariant network makes from the local features.
 
     .. math:: \Psi[f](x) = \sum_{|\alpha| \le N} W_\alpha(f(x))\, \partial^\alpha f(x), \qquad
-              W(f) = W^2\, ReLU(W^1 f)
+              W(f) = W^2\, \sigma(W^1 f)
 
     Eqs. (7), (10), (11) and (13) of He et al. 2022. It is not linear, adapts to what it sees, and commutes with the
     group: the coefficients transform as :math:`\rho(g) \otimes \hat\rho(g)` says (Proposition 3), or as
@@ -53,6 +55,8 @@ class NeuralEPDO(nn.Module):
             for any field; cheap, and not in the paper.
         discretisation: of the derivatives; :class:`FittedGaussian` of size 5 unless given.
         padding: zeros on each side; as many as keep the size unless given.
+        activation: :math:`\sigma`: ``"relu"`` as in the paper, or ``"softplus"``, which has no kinks that lie
+            differently between the pixels at every angle.
 
     Shape: (B, field.channels, H, W) to the same, by default.
 
@@ -75,9 +79,11 @@ class NeuralEPDO(nn.Module):
         discretisation: Discretisation | None = None,
         *,
         padding: int | None = None,
+        activation: GeneratorActivation = "relu",
     ) -> None:
         super().__init__()
         check_choice("coefficients", coefficients, _RULES)
+        check_choice("activation", activation, _ACTIVATIONS)
         check_whole(1, reduction=reduction, partitions=partitions)
         _check_divides(field, reduction=reduction, partitions=partitions)
         discretisation = FittedGaussian() if discretisation is None else discretisation
@@ -88,6 +94,7 @@ class NeuralEPDO(nn.Module):
         self.padding = discretisation.size // 2 if padding is None else padding
         check_whole(0, padding=self.padding)
         self.rule = _RULES[coefficients](field, order, reduction, partitions, discretisation)
+        self.rule.activation = _ACTIVATIONS[activation]()
 
     def forward(self, u: Tensor) -> Tensor:
         self.in_field.check(u, type(self).__name__)
@@ -116,15 +123,16 @@ class NeuralEPDO(nn.Module):
 
 
 class _Rule(ConstantsModule):
-    """How coefficients are made and used: two linear maps of fields with a ReLU between them."""
+    """How coefficients are made and used: two linear maps of fields with an activation between them."""
 
     first: nn.Module
+    activation: nn.Module
     second: nn.Module
     stencils: Tensor
     kernels: Tensor
 
     def generate(self, u: Tensor) -> Tensor:
-        return self.second(torch.relu(self.first(u)))
+        return self.second(self.activation(self.first(u)))
 
     def coefficients(self, u: Tensor) -> Tensor:
         raise NotImplementedError
