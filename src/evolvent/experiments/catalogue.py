@@ -13,6 +13,7 @@ import yaml
 from evolvent._core.errors import ConfigError
 from evolvent._core.registry import Registry
 from evolvent.experiments.recipe import Recipe, StudyRecipe, assign
+from evolvent.experiments.starting import with_start
 from evolvent.experiments.studies import find_study
 
 RECIPES: Registry[Traversable] = Registry("recipe", "`evolvent recipes` lists all of them.")
@@ -53,7 +54,8 @@ def load_recipe(name_or_file: str, settings: Sequence[str] = (), seed: int | Non
         key, equals, text = setting.partition("=")
         if not equals:
             raise ConfigError(f"--set takes key=value such as optimizer.lr=0.05, got {setting!r}.")
-        values = _set(values, key.strip(), _parse(text, setting))
+        values = _set(values, *_spelt_out(key.strip(), _parse(text, setting)))
+    values = with_start(values)
     if seed is not None:
         values["seeds"] = [seed]
     source = f"recipe {name_or_file!r}"
@@ -64,6 +66,13 @@ def load_recipe(name_or_file: str, settings: Sequence[str] = (), seed: int | Non
     recipe = Recipe.read(values, source)
     recipe.cells()
     return recipe
+
+
+def _spelt_out(key: str, value: Any) -> tuple[str, Any]:
+    """A setting with its shorthand written out: ``from=RUN`` and ``data=mnist``."""
+    if key == "from":
+        return "model.start", value
+    return ("data.name", value) if key == "data" and isinstance(value, str) else (key, value)
 
 
 def _set(values: dict[str, Any], key: str, value: Any) -> dict[str, Any]:

@@ -31,6 +31,7 @@ from evolvent.experiments.observer import Observer
 from evolvent.experiments.quiet import quiet_lightning
 from evolvent.experiments.recipe import FORMAT, Cell
 from evolvent.experiments.record import Cost, Result, write_config, write_findings, write_result
+from evolvent.experiments.starting import start_from
 from evolvent.experiments.training import Training, watched_batches
 from evolvent.networks import create_model, model_entry, refine
 from evolvent.tasks import Task, check_turns
@@ -88,6 +89,7 @@ def prepare(cell: Cell, material: Material, resources: Resources) -> Prepared:
     batches = Batches(material.train, cell.data.batch_size, world_size=resources.world_size)
     watched_batches(cell, material, world_size=resources.world_size)
     task = cell.kind(build_model(cell, material), material, cell.setup)
+    start_from(task.model, cell.model)
     check_turns(turns := task.turns(training_length(cell, task, batches).plan))
     if turns:
         batches.check_training()
@@ -100,6 +102,8 @@ def prepare(cell: Cell, material: Material, resources: Resources) -> Prepared:
 
 def build_model(cell: Cell, material: Material) -> nn.Module:
     """The cell's network for this data, initialised from the cell's seed."""
+    if not cell.model.name:
+        raise ConfigError(f"{cell.recipe} starts from a trained network. Say which: --set from=RUN.")
     known = model_entry(cell.model.name).known_options()
     cell.kind.check_model(cell.model.name, known)
     fitting = {key: value for key, value in material.options.items() if key in known}

@@ -25,6 +25,9 @@ class ModelConfig(Config):
 
     name: str
     options: dict[str, Any] = {}
+    start: str | None = Field(
+        default=None, description="folder of a trained network that gives its weights, but for the last layer"
+    )
 
 
 def _seconds(value: Any) -> Any:

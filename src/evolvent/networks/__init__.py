@@ -28,6 +28,7 @@ from evolvent.networks.diff_resnet_fewshot import FewShotNetwork
 from evolvent.networks.nonlocal_block import NonlocalBlock
 from evolvent.networks.points import PointNetwork
 from evolvent.networks.refinement import refine
+from evolvent.networks.transfer_learning import transfer
 
 __all__ = [
     "PAPERS",
@@ -62,4 +63,5 @@ __all__ = [
     "resnet",
     "resnet26",
     "save",
+    "transfer",
 ]

@@ -53,8 +53,8 @@ def load(folder: str | os.PathLike[str]) -> nn.Module:
             "Pickled models (.pt, .pth, .ckpt, .pkl) are refused, because reading one can run any code."
         )
     model = _rebuild(folder / CONFIG)
-    tensors = _read_tensors(folder / WEIGHTS)
-    _check_tensors(tensors, model.state_dict(), folder / WEIGHTS)
+    tensors = read_tensors(folder / WEIGHTS)
+    check_tensors(tensors, model.state_dict(), folder / WEIGHTS)
     # clones lie where PyTorch's tensors lie, not at any byte of the file: else matrix products may round differently
     aligned = {name: tensor.clone() for name, tensor in tensors.items()}
     model.load_state_dict(aligned, assign=True)  # keeps the saved dtype
@@ -62,10 +62,20 @@ def load(folder: str | os.PathLike[str]) -> nn.Module:
 
 
 def _rebuild(path: Path) -> nn.Module:
+    name, options = read_config(path.parent)
+    try:
+        return create_model(name, **options)
+    except EvolventError as error:
+        raise ModelFileError(f"{path} does not describe a network: {error}") from error
+
+
+def read_config(folder: Path) -> tuple[str, dict[str, Any]]:
+    """Name and options of a saved network."""
     import yaml
 
+    path = folder / CONFIG
     if not path.is_file():
-        raise ModelFileError(f"{path.parent} is not a saved model: it has no {path.name}. Save one with ev.save.")
+        raise ModelFileError(f"{folder} is not a saved model: it has no {CONFIG}. Save one with ev.save.")
     try:
         config: Any = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (yaml.YAMLError, UnicodeDecodeError) as error:
@@ -76,14 +86,12 @@ def _rebuild(path: Path) -> nn.Module:
                 f"{path} has format {found}, this version reads {_FORMAT}. Use the version that wrote it."
             )
         case {"network": str(name), "options": dict(options)} if all(isinstance(key, str) for key in options):
-            try:
-                return create_model(name, **options)
-            except EvolventError as error:
-                raise ModelFileError(f"{path} does not describe a network: {error}") from error
+            return name, options
     raise ModelFileError(f"{path} does not describe a network: it must have a name as 'network' and named 'options'.")
 
 
-def _read_tensors(path: Path) -> dict[str, Tensor]:
+def read_tensors(path: Path) -> dict[str, Tensor]:
+    """The tensors of a safetensors file."""
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
@@ -103,7 +111,8 @@ def _why_unreadable(path: Path, error: Exception) -> str:
     return f"{path} ({path.stat().st_size:,} bytes) is truncated or not a safetensors file: {error}."
 
 
-def _check_tensors(found: dict[str, Tensor], expected: dict[str, Tensor], path: Path) -> None:
+def check_tensors(found: dict[str, Tensor], expected: dict[str, Tensor], path: Path) -> None:
+    """Refuse tensors of other names, shapes or kinds of numbers than expected."""
     for name, tensor in expected.items():
         if name not in found:
             raise ModelFileError(f"{path} belongs to another network: it has no {name!r}.")
