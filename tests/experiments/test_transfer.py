@@ -55,7 +55,7 @@ def test_the_run_must_be_named_and_have_one_network(trained, tmp_path, tiny):
     with pytest.raises(ConfigError, match=r"not a run folder|no trained network"):
         load_recipe("transfer", [f"from={tmp_path / 'nothing'}"])
     run_grid(tiny(seeds=[0, 1]), tmp_path / "two")
-    with pytest.raises(ConfigError, match="has 2 trained networks. Start from one of them"):
+    with pytest.raises(ConfigError, match=r"has 2 trained networks\. Start from one of them"):
         load_recipe("transfer", [f"from={tmp_path / 'two'}"])
 
 
