@@ -38,6 +38,7 @@ class Stream(IntEnum):
     EPISODE_CLASSES = 20
     EPISODE_POINTS = 21
     EPISODE_SIZES = 22
+    BROWNIAN = 26
 
     @property
     def place(self) -> tuple[str, ...]:
@@ -62,6 +63,7 @@ _PLACES = {
     Stream.EPISODE_CLASSES: ("epoch",),
     Stream.EPISODE_POINTS: ("epoch",),
     Stream.EPISODE_SIZES: ("epoch",),
+    Stream.BROWNIAN: ("epoch",),
 }
 _SPLIT_PLACE = 0x5711
 _BARE = frozenset({Stream.ORDER, Stream.WEIGHTS, Stream.STEP})

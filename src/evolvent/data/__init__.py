@@ -9,6 +9,7 @@
 from evolvent._core.files import cache_folder
 from evolvent._core.randomness import normal, uniform
 from evolvent.data.augment import add_noise, random_crop, random_exposure, random_flip, random_rotation, rotate
+from evolvent.data.brownian import BrownianPaths
 from evolvent.data.checking import CheckReport, FileReport, PartReport, check
 from evolvent.data.datasets import CatalogueEntry, Download, Shipped, describe, list_datasets, register_dataset
 from evolvent.data.episodes import EpisodeBatch, Episodes
@@ -38,6 +39,7 @@ from evolvent.data.splits import split
 __all__ = [
     "Arrays",
     "Batches",
+    "BrownianPaths",
     "CatalogueEntry",
     "CheckReport",
     "Download",

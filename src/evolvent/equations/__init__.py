@@ -5,21 +5,32 @@ from evolvent.equations.derivatives import coordinate_jets, jet, mixed_jet
 from evolvent.equations.expansion import register_rule
 from evolvent.equations.fallback import JetFallbackWarning
 from evolvent.equations.governing import GoverningEquation, Sparsity
+from evolvent.equations.high_dimensional import (
+    allen_cahn_ball,
+    black_scholes_default,
+    hamilton_jacobi_bellman,
+)
 from evolvent.equations.jets import Jet
 from evolvent.equations.laplacian import Laplacian, laplacian
 from evolvent.equations.rules.elementwise import register_elementwise
 from evolvent.equations.rules.linear_maps import register_linear
+from evolvent.equations.semilinear import SEMILINEAR, SemilinearProblem, register_semilinear
 from evolvent.equations.terms import Derivatives, Term, monomial, polynomial_terms
 
 __all__ = [
+    "SEMILINEAR",
     "Derivatives",
     "GoverningEquation",
     "Jet",
     "JetFallbackWarning",
     "Laplacian",
+    "SemilinearProblem",
     "Sparsity",
     "Term",
+    "allen_cahn_ball",
+    "black_scholes_default",
     "coordinate_jets",
+    "hamilton_jacobi_bellman",
     "jet",
     "laplacian",
     "mixed_jet",
@@ -28,4 +39,5 @@ __all__ = [
     "register_elementwise",
     "register_linear",
     "register_rule",
+    "register_semilinear",
 ]

@@ -1,6 +1,7 @@
 """Named architectures: one file per paper, and the registry that finds them."""
 
 from evolvent.networks import (
+    bsde,
     building,
     cnn,
     diff_resnet,
@@ -23,6 +24,7 @@ from evolvent.networks._graph_skeleton import GraphNetwork
 from evolvent.networks._papers import PAPERS, Paper
 from evolvent.networks._registry import ModelEntry, ModelSpec, create_model, list_models, model_entry
 from evolvent.networks._skeleton import ImageNetwork
+from evolvent.networks.bsde import BsdeNetwork
 from evolvent.networks.diff_resnet import DiffusionNetwork
 from evolvent.networks.diff_resnet_fewshot import FewShotNetwork
 from evolvent.networks.nonlocal_block import NonlocalBlock
@@ -32,6 +34,7 @@ from evolvent.networks.transfer_learning import transfer
 
 __all__ = [
     "PAPERS",
+    "BsdeNetwork",
     "DiffusionNetwork",
     "FewShotNetwork",
     "GraphNetwork",
@@ -41,6 +44,7 @@ __all__ = [
     "NonlocalBlock",
     "Paper",
     "PointNetwork",
+    "bsde",
     "building",
     "cnn",
     "create_model",

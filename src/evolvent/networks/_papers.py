@@ -54,6 +54,15 @@ for _paper in (
         2018,
     ),
     Paper(
+        "han2018",
+        "article",
+        "Solving high-dimensional partial differential equations using deep learning",
+        ("Han, Jiequn", "Jentzen, Arnulf", "E, Weinan"),
+        ("journal", "Proceedings of the National Academy of Sciences"),
+        2018,
+        {"volume": "115", "number": "34", "pages": "8505--8510"},
+    ),
+    Paper(
         "he2016deep",
         "inproceedings",
         "Deep Residual Learning for Image Recognition",

@@ -1,5 +1,6 @@
 """Tasks: what a network is trained for. One file per task; the engine knows them through :class:`Task` alone."""
 
+from evolvent.tasks.bsde import Bsde
 from evolvent.tasks.classification import Classification
 from evolvent.tasks.fewshot import FewShot
 from evolvent.tasks.findings import (
@@ -41,6 +42,7 @@ from evolvent.tasks.task import (
 __all__ = [
     "TASKS",
     "Animation",
+    "Bsde",
     "Classification",
     "Curve",
     "DataSettings",

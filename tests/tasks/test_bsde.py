@@ -1,0 +1,50 @@
+"""The deep BSDE method finds values in several dimensions, and keeps the contract of tasks."""
+
+import math
+
+import pytest
+import torch
+
+import evolvent as ev
+from evolvent.errors import ConfigError, ShapeError
+from evolvent.experiments.grid import run_grid
+from evolvent.experiments.recipe import Recipe, overlay
+from evolvent.experiments.record import read_record
+from evolvent.testing import check_task
+
+SMALL = {
+    "name": "small", "title": "t", "question": "q", "model": {"name": "bsde", "options": {"width": 20}},
+    "task": {"name": "bsde"}, "optimizer": {"name": "adam", "lr": 0.01}, "schedule": {"name": "cosine"},
+    "data": {"problem": "hamilton-jacobi-bellman", "dimension": 5, "steps": 10, "paths": 640, "tested": 512},
+    "training": {"steps": 200, "epoch_steps": 100},
+}  # fmt: skip
+
+
+def small(**changes):
+    return Recipe.read(overlay(SMALL, changes), "test")
+
+
+def test_a_value_is_found_within_five_percent(tmp_path):
+    run_grid(small(), tmp_path)
+    figures = read_record(tmp_path).result.figures
+    assert figures["error"] < 0.05
+    network = ev.load(tmp_path / "model")
+    assert network.value.item() == pytest.approx(figures["value"])
+
+
+def test_without_reference_there_is_no_error_but_a_value(tmp_path):
+    run_grid(small(data={"problem": "black-scholes-default"}, training={"steps": 20, "epoch_steps": 10}), tmp_path)
+    figures = read_record(tmp_path).result.figures
+    assert figures["error"] is None or math.isnan(figures["error"])
+    assert 60 < figures["value"] < 110
+
+
+def test_contract_of_tasks(tmp_path):
+    check_task(small(training={"steps": 6, "epoch_steps": 3}, data={"paths": 192, "tested": 64}), tmp_path)
+
+
+def test_other_networks_and_shapes_are_refused(tmp_path):
+    with pytest.raises(ConfigError, match="Use bsde"):
+        run_grid(small(model={"name": "point_resnet"}), tmp_path)
+    with pytest.raises(ShapeError, match="a time and 5 coordinates"):
+        ev.create_model("bsde", in_features=5)(torch.zeros(2, 5))
