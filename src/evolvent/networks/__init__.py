@@ -11,10 +11,12 @@ from evolvent.networks import (
     graph_baselines,
     hamiltonian,
     hyperbolic,
+    mobile,
     nonlocal_hamiltonian,
     odenet,
     parabolic,
     points,
+    prnet,
     resnet,
     resnet26,
 )
@@ -28,10 +30,13 @@ from evolvent.networks.diff_resnet_fewshot import FewShotNetwork
 from evolvent.networks.nonlocal_block import NonlocalBlock
 from evolvent.networks.points import PointNetwork
 from evolvent.networks.refinement import refine
+from evolvent.networks.solution_block import COORDINATES, ExtrapolationWarning, SolutionBlock, solution_blocks
 
 __all__ = [
+    "COORDINATES",
     "PAPERS",
     "DiffusionNetwork",
+    "ExtrapolationWarning",
     "FewShotNetwork",
     "GraphNetwork",
     "ImageNetwork",
@@ -40,6 +45,7 @@ __all__ = [
     "NonlocalBlock",
     "Paper",
     "PointNetwork",
+    "SolutionBlock",
     "building",
     "cnn",
     "create_model",
@@ -53,13 +59,16 @@ __all__ = [
     "hyperbolic",
     "list_models",
     "load",
+    "mobile",
     "model_entry",
     "nonlocal_hamiltonian",
     "odenet",
     "parabolic",
     "points",
+    "prnet",
     "refine",
     "resnet",
     "resnet26",
     "save",
+    "solution_blocks",
 ]
