@@ -286,8 +286,9 @@ for _paper in (
         "misc",
         "Regularizing Image Classification Neural Networks with Partial Differential Equations",
         ("Kim, Jungeun", "Hwang, Seunghyun", "Hwang, Jeehyun", "Lee, Kookjin", "Lee, Dongeun", "Park, Noseong"),
-        ("howpublished", "OpenReview, submission to the International Conference on Learning Representations 2022"),
+        ("howpublished", "OpenReview, submitted to the International Conference on Learning Representations"),
         2022,
+        {"url": "https://openreview.net/forum?id=vMWl7Ta1ymW"},
     ),
     Paper(
         "sandler2019",

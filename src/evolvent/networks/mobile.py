@@ -1,4 +1,4 @@
-"""Isometric MobileNet V3 (Sandler et al. 2019) and its relatives with one ODE or one solution block (Kim et al. 2022)."""
+"""Isometric MobileNet V3 (Sandler et al. 2019), with an ODE or the solution of an equation inside (Kim et al. 2022)."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ class MobileField(nn.Module):
 
     .. math:: f(h, c) = \mathcal B P\, \sigma(\mathrm{SE}(\mathcal B D\, \sigma(\mathcal B E [h, c])))
 
-    :math:`E` and :math:`P` have one tap, :math:`D` acts on each channel with 5 x 5 taps, :math:`\sigma` is hard swish and
-    :math:`c` are coordinates, as many as asked for. Kim et al. 2022, Table 11, with three of them.
+    :math:`E` and :math:`P` have one tap, :math:`D` acts on each channel with 5 x 5 taps, :math:`\sigma` is hard swish,
+    and :math:`c` are coordinates, as many as asked for. Kim et al. 2022, Table 11, with three of them.
 
     Shape: (B, channels, H, W) and, for each coordinate, (1, 1, H, W) to (B, channels, H, W).
     """
@@ -121,8 +121,8 @@ def mobilenetv3_isometric(options: IsometricOptions) -> ImageNetwork:
     .. math:: u_{j+1} = u_j + F_j(u_j)
 
     The baseline of Kim et al. 2022, Table 3, with four blocks. They print 1.21M parameters for 200 classes, 4.30M at
-    ``multiplier=2``, and neither stem nor head. Here the stem is two convolutions of 3 x 3 taps, the head has 1024 hidden
-    features: 1,201,928 and 4,296,008.
+    ``multiplier=2``, and neither stem nor head. Here the stem is two convolutions of 3 x 3 taps, and the head has 1024
+    hidden features: 1,201,928 and 4,296,008.
 
     Shape: (B, in_channels, H, W) to (B, num_classes).
     """
@@ -135,7 +135,9 @@ class OdeMobileOptions(MobileOptions):
     atol: Annotated[float, "absolute tolerance of the solver"] = 1e-3
 
 
-@register_family("odenet_mobile", OdeMobileOptions, papers=("kim2022", "chen2018", "sandler2019"), recipe="prnet-table3")
+@register_family(
+    "odenet_mobile", OdeMobileOptions, papers=("kim2022", "chen2018", "sandler2019"), recipe="prnet-table3"
+)
 def odenet_mobile(options: OdeMobileOptions) -> ImageNetwork:
     r"""Isometric MobileNet V3 whose last block is an ODE, solved adaptively over unit time.
 
@@ -167,8 +169,8 @@ def prnet_mobile(options: PrMobileOptions) -> ImageNetwork:
     classes and images of 64 x 64 pixels that makes 1,203,848 parameters, and 4,299,080 at ``multiplier=2``; they
     print 1.36M and 4.56M, which Table 11 does not explain. One more mobile block has 1.34M and 4.81M.
 
-    In training, batch normalisation removes a shift of the coordinates altogether. So the task ``prnet`` takes the losses
-    of the equation and of the initial condition with running statistics, as they are used for inference.
+    In training, batch normalisation removes a shift of the coordinates altogether. So the task ``prnet`` takes the
+    losses of the equation and of the initial condition with running statistics, as they are used for inference.
 
     Shape: (B, in_channels, H, W) to (B, num_classes). Points are made for ``image_size``, and interpolated for others.
     """

@@ -47,7 +47,9 @@ class TimedConvolutions(Dynamics):
 
 
 class GroupResidual(Dynamics):
-    r"""A residual block with group normalisation, :math:`F(u) = K_2\, \sigma(\mathcal G\, K_1\, \sigma(\mathcal G\, u))`.
+    r"""A residual block with group normalisation.
+
+    .. math:: F(u) = K_2\, \sigma(\mathcal G\, K_1\, \sigma(\mathcal G\, u))
 
     Shape: (B, channels, H, W) to the same.
     """

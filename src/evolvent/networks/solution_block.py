@@ -80,7 +80,8 @@ class SolutionBlock(nn.Module):
 
     def coordinates(self, size: tuple[int, int] | torch.Size | None = None) -> tuple[Tensor, Tensor, Tensor]:
         """The learned points as three images (1, 1, height, width), interpolated if another size is given."""
-        points = self.points[None]
+        # views of a parameter want gradients even where none are recorded
+        points = (self.points if torch.is_grad_enabled() else self.points.detach())[None]
         if size is not None and tuple(size) != tuple(points.shape[-2:]):
             points = F.interpolate(points, tuple(size), mode="bilinear", align_corners=True)
         x, y, t = points.split(1, dim=1)
