@@ -123,8 +123,7 @@ class Training:
         self._counted: set[str] = set()  # measures of this step that were added up
         for turn, optimizer in zip(self.turns, self.optimizers, strict=True):
             if turn.acts(self.step):
-                for name in turn.objectives or (turn.name,):
-                    self._take_turn(turn, name, optimizer, batch)
+                self._take_turn(turn, optimizer, batch)
 
     def _measure_step(self) -> None:
         """A step of a task without turns: every row is measured once."""
@@ -134,10 +133,15 @@ class Training:
             with evaluating(self.task), self.fabric.strategy.precision.forward_context():
                 add_sums(self.sums, self.task.measure(self.task.placed(batch)))
 
-    def _take_turn(self, turn: Turn, name: str, optimizer: Any, batch: Any) -> None:
+    def _take_turn(self, turn: Turn, optimizer: Any, batch: Any) -> None:
         rate = turn.optimizer.lr * self._rate_factor(turn)
         for group in optimizer.param_groups:
             group["lr"] = rate
+        for name in turn.objectives or (turn.name,):
+            self._descend(name, optimizer, batch)
+
+    def _descend(self, name: str, optimizer: Any, batch: Any) -> None:
+        """One step of an optimiser on the objective of that name."""
 
         def gradient() -> Tensor:
             """The objective with its gradient; of each measure the first one of a step is counted."""
@@ -148,7 +152,7 @@ class Training:
                 parameter.grad = None
             self.fabric.backward(objective)
             self._check_gradient(objective, optimizer)
-            add_sums(self.sums, {key: value for key, value in sums.items() if key not in self._counted})
+            add_sums(self.sums, {label: value for label, value in sums.items() if label not in self._counted})
             self._counted |= sums.keys()
             return objective
 

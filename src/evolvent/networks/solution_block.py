@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -11,7 +12,7 @@ from torch.nn import functional as F
 from evolvent._core.errors import ShapeError
 from evolvent._core.modes import evaluation_mode
 
-COORDINATES = ("x", "y", "t")
+COORDINATES: tuple[str, str, str] = ("x", "y", "t")
 """Names of the coordinates :math:`d_1` (down), :math:`d_2` (across) and :math:`t`, in this order."""
 
 
@@ -35,7 +36,7 @@ class CoordinateConvolution(nn.Conv2d):
 
     def __init__(
         self, channels: int, coordinates: int, out_channels: int, kernel_size: int, bias: bool = True,
-        padding_mode: str = "zeros",
+        padding_mode: Literal["zeros", "circular"] = "zeros",
     ) -> None:  # fmt: skip
         super().__init__(
             channels + coordinates, out_channels, kernel_size, padding=kernel_size // 2, bias=bias,
@@ -128,16 +129,19 @@ class SolutionBlock(nn.Module):
 
     @torch.no_grad()
     def _warn_outside(self, d: Tensor, t: Tensor) -> None:
+        outside = []
         for name, asked, known in zip(COORDINATES, (*d, t), self.points, strict=True):
             low, high = min(0.0, known.min().item()), max(1.0, known.max().item())
-            slack = 1e-6 * (high - low)
-            if asked.min() < low - slack or asked.max() > high + slack:
-                warnings.warn(
-                    f"{name} from {asked.min().item():.3g} to {asked.max().item():.3g} is outside of the range from "
-                    f"{low:.3g} to {high:.3g} for which the block was trained; what it gives there is not learned.",
-                    ExtrapolationWarning,
-                    stacklevel=3,
-                )
+            first, last, slack = asked.min().item(), asked.max().item(), 1e-6 * (high - low)
+            if first < low - slack or last > high + slack:
+                outside.append(f"{name} from {first:.3g} to {last:.3g} (trained for {low:.3g} to {high:.3g})")
+        if outside:
+            warnings.warn(
+                f"Outside of the range that the block was trained for: {', '.join(outside)}. What it gives there was "
+                "never learned.",
+                ExtrapolationWarning,
+                stacklevel=3,
+            )
 
 
 def lattice(size: tuple[int, int] | torch.Size, dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor]:

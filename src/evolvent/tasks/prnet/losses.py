@@ -30,10 +30,12 @@ class Entered(NamedTuple):
 def observed(model: nn.Module, images: Tensor) -> tuple[Tensor, list[Entered]]:
     """The answers of a network, and what entered its solution blocks."""
     found: list[Entered] = []
-    hooks = [
-        block.register_forward_pre_hook(lambda block, inputs: found.append(Entered(block, inputs[0])))
-        for block in solution_blocks(model)
-    ]
+
+    def note(block: nn.Module, inputs: tuple[Tensor, ...]) -> None:
+        assert isinstance(block, SolutionBlock)
+        found.append(Entered(block, inputs[0]))
+
+    hooks = [block.register_forward_pre_hook(note) for block in solution_blocks(model)]
     try:
         return model(images), found
     finally:

@@ -162,7 +162,11 @@ class PRNet(Classification):
             entered = self._entered(self.preprocess(images))
             along = derivatives(self.equation, entered)
             share, threshold = share_explained(self.equation, along), self.setup.settings.kept_above
-            losses = {"initial": initial_loss(entered), "governing": governing_loss(self.equation, along, fixed=True)}
+            losses = {
+                "initial": initial_loss(entered),
+                "governing": governing_loss(self.equation, along, fixed=True),
+                "sparsity": self.setup.settings.sparsity * self.equation.l1(),
+            }
         return replace(
             found,
             figures={**found.figures, **{name: loss.item() for name, loss in losses.items()}},
