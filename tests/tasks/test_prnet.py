@@ -337,3 +337,10 @@ def test_the_engine_takes_the_turns_in_order(fused, tmp_path, monkeypatch):
 def test_a_lattice_of_one_pixel_is_its_corner():
     x, y, t = lattice((1, 1), torch.float32)
     assert x.item() == y.item() == t.item() == 0
+
+
+def test_coefficients_begin_at_zero_or_at_random_numbers_of_the_seed():
+    assert not make_task()[0].equation.alpha.any()
+    first, again = (make_task(start=0.1)[0].equation.alpha for _ in range(2))
+    assert torch.equal(first, again)
+    assert 0.05 < first.std() < 0.2

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from evolvent._core.config import Config
 from evolvent._core.errors import ConfigError
+from evolvent._core.randomness import Stream, derive_seed, key
 from evolvent.data import Batches, ImageBatch, Material
 from evolvent.equations import GoverningEquation, polynomial_terms
 from evolvent.networks import COORDINATES, solution_blocks
@@ -63,6 +64,7 @@ class PRNetSettings(ClassificationSettings):
     )
     powers: int = Field(default=3, ge=0, description="highest power of the features in the equation")
     orders: int = Field(default=3, ge=1, description="highest derivative in the equation")
+    start: float = Field(default=0.0, ge=0, description="spread of the first coefficients; 0 begins with h_t = 0")
     fused: bool = Field(
         default=True,
         description="one step for all weights with all losses; else a step with L_T and one with all losses",
@@ -89,8 +91,8 @@ class PRNet(Classification):
     :math:`L_I` and :math:`L_G`. Algorithm 1 makes two steps with :math:`\theta`, with :math:`L_T` and with all
     losses; by default they are one, since the second contains :math:`L_T` (``fused``).
 
-    Derivatives are those of a shift of a coordinate at all pixels. Coefficients begin at 0. They are not part of the
-    network; they lie in ``equation.json`` beside the kept model, and findings print the equation.
+    Derivatives are those of a shift of a coordinate at all pixels. Coefficients begin at 0, or at random (``start``).
+    They are not part of the network; they lie in ``equation.json`` beside the kept model, and findings print them.
     """
 
     Settings = PRNetSettings
@@ -111,6 +113,8 @@ class PRNet(Classification):
         settings = setup.settings
         terms = polynomial_terms(COORDINATES[:2], settings.powers, settings.orders, symbol="h")
         self.equation = GoverningEquation(terms, symbol="h")
+        draw = torch.Generator().manual_seed(derive_seed(*key(Stream.COEFFICIENTS, setup.seed)))
+        nn.init.normal_(self.equation.alpha, std=settings.start, generator=draw)
         self._epoch: list[tuple[Tensor, Tensor]] = []  # losses of its steps, for a warning; nothing is trained by them
         if material.example is not None and settings.governing:
             with evaluating(self):
