@@ -35,6 +35,13 @@ def test_terms_have_the_values_derived_by_hand():
         torch.testing.assert_close(found[text], value, rtol=1e-12, atol=1e-12)
 
 
+def test_fixed_coefficients_give_the_same_value_without_a_gradient():
+    equation = GoverningEquation(coefficients={"u u_x": -1, "u_xx": 0.1})
+    u = equation.derivatives(lambda x, t: torch.sin(3 * x + t), points())
+    torch.testing.assert_close(equation.residual_of(u, fixed=True), equation.residual_of(u).detach())
+    assert not equation.residual_of(u, fixed=True).requires_grad
+
+
 def heat(x, t):
     return torch.exp(-0.1 * math.pi**2 * t) * torch.sin(math.pi * x)
 

@@ -25,6 +25,8 @@ SMALL = {
     "pide-decay": {"images": 2, "steps": 10},
     "pide-stages": {"stages": [1, 4], "images": 100, "epochs": 1, "repeats": 1, "channels": 4, "blocks": 2},
     "pide-table4": {"data": ["cifar10"], "curve_sizes": [8, 16]},
+    "prnet-table8": {"data": ["mnist"], "batch": 4, "repeats": 1},
+    "prnet-table9": {"widths": [1], "size": 16, "batch": 2},
     "layer-parallel": {"refinements": 3, "batch": 4, "width": 4, "solves": [(2, 2), (4, 2)], "rounds": 3},
 }
 

@@ -19,7 +19,7 @@ from evolvent.experiments.observer import Observer
 from evolvent.experiments.recipe import TrainingConfig
 from evolvent.experiments.record import read_metrics, read_record
 from evolvent.report import write_report
-from evolvent.tasks import TASKS, Figure, Turn, images
+from evolvent.tasks import TASKS, Figure, OptimizerConfig, Turn, check_turns, images
 
 
 class Listener(Observer):
@@ -156,6 +156,15 @@ def test_a_turn_acts_on_every_so_many_batches_of_its_time():
     parameters = [torch.nn.Parameter(torch.zeros(1))]
     turn = Turn(parameters, None, every=3, since=2, until=9)  # pyright: ignore[reportArgumentType]
     assert [step for step in range(12) if turn.acts(step)] == [2, 5, 8]
+
+
+def test_a_turn_may_act_in_some_epochs_alone():
+    parameters = [torch.nn.Parameter(torch.zeros(1))]
+    turn = Turn(parameters, OptimizerConfig(), every=2, since=1, during=(3, 10))
+    assert [step for step in range(25) if turn.acts(step)] == [1, 3, 11, 13, 21, 23]
+    for wrong in ((0, 4), (5, 4)):
+        with pytest.raises(ConfigError, match=f"{wrong[0]} of 4"):
+            check_turns([Turn(parameters, OptimizerConfig(), during=wrong)])
 
 
 def test_optimisers_act_in_their_turns_alone(plane, tmp_path, monkeypatch):

@@ -39,6 +39,7 @@ REGISTERED = {
     "leapfrog": 983_114,
     "lm_resnet": 269_729,
     "log_hamiltonian74": 558_762,
+    "mobilenetv3_isometric": 1_007_178,
     "multigrid_hamiltonian": 442_538,
     "multigrid_hyperbolic": 546_122,
     "multigrid_parabolic": 546_122,
@@ -46,11 +47,14 @@ REGISTERED = {
     "nonlocal_hamiltonian": 558_762,
     "nonlocal_hamiltonian74": 558_762,
     "odenet": 208_266,
+    "odenet_mobile": 1_007_562,
     "parabolic": 984_362,
     "bsde": 34_531,
     "point_resnet": 1_170,
     "preresnet": 569_370,
     "preresnet20": 569_370,
+    "prnet_mnist": 212_368,
+    "prnet_mobile": 1_009_098,
     "resnet": 658_586,
     "resnet26": 13_715_784,
     "resnet26_epdo": 9_073_540,
@@ -58,6 +62,7 @@ REGISTERED = {
     "resnet44": 658_586,
     "resnet_fewshot": 527_877,
     "resnet_graph": 2_064_960,
+    "resnet_mnist": 576_778,
     "riesz_hamiltonian74": 558_762,
     "rknet": 208_266,
     "steerable_pdo": 941_958,
@@ -85,6 +90,15 @@ def test_registered_network_is_built_with_its_parameters(name, count):
         ("hamiltonian74", {"bias": True, "norm": "batch"}, 508_682),
         ("resnet44", {}, 658_586),
         ("cnn", {"in_channels": 1}, 1_073_162),  # He et al. 2023, Table 2: 1.1M
+        ("odenet", {"downsampling": "residual"}, 232_970),
+        ("rknet", {"downsampling": "residual"}, 232_970),
+        ("resnet_mnist", {"downsampling": "residual"}, 601_482),  # Kim et al. 2022, Table 2: 0.60M
+        ("mobilenetv3_isometric", {"num_classes": 200}, 1_201_928),  # Kim et al. 2022, Table 3: 1.21M
+        ("mobilenetv3_isometric", {"num_classes": 200, "multiplier": 2}, 4_296_008),  # 4.30M
+        ("odenet_mobile", {"num_classes": 200}, 1_202_312),  # 1.36M
+        ("odenet_mobile", {"num_classes": 200, "multiplier": 2}, 4_296_776),  # 4.90M
+        ("prnet_mobile", {"num_classes": 200}, 1_203_848),  # 1.36M
+        ("prnet_mobile", {"num_classes": 200, "multiplier": 2}, 4_299_080),  # 4.56M
         ("preresnet20", {}, 569_370),
         ("preresnet20", {"num_classes": 100}, 577_740),
     ],

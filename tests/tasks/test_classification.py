@@ -152,3 +152,11 @@ def test_a_network_without_evolutions_has_no_features_in_time():
     task.preprocess = Preprocess(torch.zeros(1, 1, 1))
     task.model = create_model("cnn", channels=(2,) * 6, in_channels=1).eval()
     assert task.features(torch.zeros(1, 22, 22, dtype=torch.uint8)) == []
+
+
+def test_inference_is_timed_if_asked_for():
+    task, source = make_task(timed_images=1000)
+    with torch.no_grad():
+        found = task.conclude(Batches(source, 30, 0)).figures
+    assert found["inference"] > 0
+    assert "inference" not in make_task()[0].conclude(Batches(source, 30, 0)).figures

@@ -16,6 +16,14 @@ def test_decay_acts_on_matrices_and_kernels_but_not_on_biases_and_norms(name):
         "0.weight": 0.01, "0.bias": 0, "1.weight": 0, "1.bias": 0, "3.weight": 0.01, "3.bias": 0}  # fmt: skip
 
 
+def test_decay_may_act_on_all():
+    layer = nn.Linear(3, 2)
+    optimizer = make_optimizer(layer.parameters(), OptimizerConfig(weight_decay=0.01, decayed="all"))
+    [group] = optimizer.param_groups
+    assert len(group["params"]) == 2
+    assert group["weight_decay"] == 0.01
+
+
 def test_sgd_decay_is_the_gradient_of_half_the_squared_norm():
     layer = nn.Linear(3, 2, bias=False)
     before = layer.weight.detach().clone()

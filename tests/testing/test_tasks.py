@@ -52,6 +52,13 @@ RECIPES: dict[str, dict[str, Any]] = {
         },
         "training": {"epochs": 3},
     },
+    "prnet": {
+        "model": {"name": "prnet_mnist", "options": {"width": 8, "groups": 4, "norm": "joint"}},
+        "data": {"name": "digits", "batch_size": 32, "fraction": 0.1, "validation": 0.2, "augment": {"pad": 1}},
+        "task": {"name": "prnet", "governing": 0.01, "fused": False, "points": {"epochs": 2}, "equation": {"every": 2}},
+        "optimizer": {"name": "adam", "lr": 1e-3},
+        "training": {"epochs": 2},
+    },
     "fewshot": {
         "model": {"name": "diff_resnet_fewshot", "options": {"n_top": 4, "sigma_neighbour": 2, "diffusion_steps": 3}},
         "data": {"features": "features.npz", "episodes": 19, "way": 3, "query": 4, "batch_size": 6},

@@ -35,6 +35,7 @@ class Stream(IntEnum):
     POINTS = 10
     NODES = 12
     ROTATION = 13
+    COEFFICIENTS = 14
     EPISODE_CLASSES = 20
     EPISODE_POINTS = 21
     EPISODE_SIZES = 22
@@ -48,7 +49,7 @@ class Stream(IntEnum):
     @property
     def seeds_torch(self) -> bool:
         """Whether a key seeds torch's own generators, which share no numbers with the counter-based one here."""
-        return self in (Stream.WEIGHTS, Stream.STEP, Stream.POINTS)
+        return self in (Stream.WEIGHTS, Stream.STEP, Stream.POINTS, Stream.COEFFICIENTS)
 
 
 _PLACES = {

@@ -133,7 +133,8 @@ def _rate(rows_per_second: float) -> str:
 
 def _test_figures(result: Result) -> str:
     """The score on the test data, and what else is shown."""
-    shown = [kind for kind in result.kinds if kind.shown or kind is result.score]
+    measured = [kind for kind in result.kinds if kind.name in result.figures or kind is result.score]
+    shown = [kind for kind in measured if kind.shown or kind is result.score]
     return "test " + ", ".join(f"{kind.title} {write(result.figures.get(kind.name), kind.unit)}" for kind in shown)
 
 

@@ -88,16 +88,23 @@ class GoverningEquation(nn.Module):
         value, along = coordinate_jets(f, list(points.values()), [orders.get(name, 0) for name in points])
         return Derivatives(value, dict(zip(points, along, strict=True)))
 
-    def right_hand_side(self, u: Derivatives) -> Tensor:
-        r""":math:`\sum_k \alpha_k T_k`, of the shape of u."""
+    def right_hand_side(self, u: Derivatives, fixed: bool = False) -> Tensor:
+        r""":math:`\sum_k \alpha_k T_k`, of the shape of u.
+
+        Args:
+            u: u and its derivatives.
+            fixed: take the coefficients for constants; terms whose coefficient is 0 cost nothing then.
+        """
         total = torch.zeros_like(u.value)
-        for alpha, term in zip(self.alpha.to(u.value.dtype).unbind(), self.terms, strict=True):
-            total = total + alpha * term(u)
+        numbers = self.alpha.tolist() if fixed else self.alpha.to(u.value.dtype).unbind()
+        for alpha, term in zip(numbers, self.terms, strict=True):
+            if isinstance(alpha, Tensor) or alpha != 0:
+                total = total + alpha * term(u)
         return total
 
-    def residual_of(self, u: Derivatives) -> Tensor:
-        r""":math:`g = u_t - \sum_k \alpha_k T_k` from derivatives that are known."""
-        return u.of(self.time, 1) - self.right_hand_side(u)
+    def residual_of(self, u: Derivatives, fixed: bool = False) -> Tensor:
+        r""":math:`g = u_t - \sum_k \alpha_k T_k` from derivatives that are known; see :meth:`right_hand_side`."""
+        return u.of(self.time, 1) - self.right_hand_side(u, fixed)
 
     def forward(self, f: Callable[..., Tensor], points: Mapping[str, Tensor]) -> Tensor:
         """The residual of ``f`` at points; see :meth:`derivatives`."""

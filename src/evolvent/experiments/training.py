@@ -120,7 +120,7 @@ class Training:
 
     def _train_step(self) -> None:
         batch = to_device(self.batches.at(self.step), self.fabric.device)
-        self._counted = False
+        self._counted: set[str] = set()  # measures of this step that were added up
         for turn, optimizer in zip(self.turns, self.optimizers, strict=True):
             if turn.acts(self.step):
                 self._take_turn(turn, optimizer, batch)
@@ -137,19 +137,23 @@ class Training:
         rate = turn.optimizer.lr * self._rate_factor(turn)
         for group in optimizer.param_groups:
             group["lr"] = rate
+        for name in turn.objectives or (turn.name,):
+            self._descend(name, optimizer, batch)
+
+    def _descend(self, name: str, optimizer: Any, batch: Any) -> None:
+        """One step of an optimiser on the objective of that name."""
 
         def gradient() -> Tensor:
-            """The objective with its gradient; the first one of a step is counted."""
+            """The objective with its gradient; of each measure the first one of a step is counted."""
             reseed(*key(Stream.STEP, self.cell.seed, self.step, self.fabric.global_rank))
             with self.fabric.strategy.precision.forward_context():  # else float64 objectives are rounded to float32
-                objective, sums = self.module(batch, turn.name)
+                objective, sums = self.module(batch, name)
             for parameter in self._parameters:
                 parameter.grad = None
             self.fabric.backward(objective)
             self._check_gradient(objective, optimizer)
-            if not self._counted:
-                add_sums(self.sums, sums)
-                self._counted = True
+            add_sums(self.sums, {label: value for label, value in sums.items() if label not in self._counted})
+            self._counted |= sums.keys()
             return objective
 
         if needs_closure(optimizer.optimizer):

@@ -12,10 +12,12 @@ from evolvent.networks import (
     graph_baselines,
     hamiltonian,
     hyperbolic,
+    mobile,
     nonlocal_hamiltonian,
     odenet,
     parabolic,
     points,
+    prnet,
     resnet,
     resnet26,
 )
@@ -30,12 +32,15 @@ from evolvent.networks.diff_resnet_fewshot import FewShotNetwork
 from evolvent.networks.nonlocal_block import NonlocalBlock
 from evolvent.networks.points import PointNetwork
 from evolvent.networks.refinement import refine
+from evolvent.networks.solution_block import COORDINATES, ExtrapolationWarning, SolutionBlock, solution_blocks
 from evolvent.networks.transfer_learning import transfer
 
 __all__ = [
+    "COORDINATES",
     "PAPERS",
     "BsdeNetwork",
     "DiffusionNetwork",
+    "ExtrapolationWarning",
     "FewShotNetwork",
     "GraphNetwork",
     "ImageNetwork",
@@ -44,6 +49,7 @@ __all__ = [
     "NonlocalBlock",
     "Paper",
     "PointNetwork",
+    "SolutionBlock",
     "bsde",
     "building",
     "cnn",
@@ -58,14 +64,17 @@ __all__ = [
     "hyperbolic",
     "list_models",
     "load",
+    "mobile",
     "model_entry",
     "nonlocal_hamiltonian",
     "odenet",
     "parabolic",
     "points",
+    "prnet",
     "refine",
     "resnet",
     "resnet26",
     "save",
+    "solution_blocks",
     "transfer",
 ]

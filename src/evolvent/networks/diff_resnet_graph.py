@@ -177,9 +177,7 @@ def _without_last_step(flow: Evolution) -> Evolution:
     return shorter
 
 
-@register_family(
-    "diff_resnet_graph", DiffResNetOptions, papers=("wang2024",), recipe="diffresnet-table1-cora"
-)
+@register_family("diff_resnet_graph", DiffResNetOptions, papers=("wang2024",), recipe="diffresnet-table1-cora")
 def diff_resnet_graph(options: DiffResNetOptions) -> DiffResNetGraph:
     r"""Diff-ResNet for nodes: residual blocks, each followed by diffusion along the edges.
 

@@ -18,6 +18,7 @@ from evolvent.tasks.findings import (
 from evolvent.tasks.nodes import Nodes
 from evolvent.tasks.optimizers import OptimizerConfig, make_optimizer, needs_closure
 from evolvent.tasks.points import Points
+from evolvent.tasks.prnet import PRNet
 from evolvent.tasks.schedules import ScheduleConfig, learning_rate_factor
 from evolvent.tasks.segmentation import Segmentation
 from evolvent.tasks.task import (
@@ -57,6 +58,7 @@ __all__ = [
     "Matrix",
     "Nodes",
     "OptimizerConfig",
+    "PRNet",
     "Plan",
     "Points",
     "ScheduleConfig",

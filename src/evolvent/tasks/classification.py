@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Annotated, Any, Self
@@ -33,6 +34,7 @@ from evolvent.tasks.task import LabelledImages, Sums, add_sums, evaluating, regi
 _MISTAKES_SHOWN = 36
 _IMAGES_AT_ONCE = 500  # of episodes, which have many
 _DRAW_SEED = 0  # of images that analyses look at
+_TIMED_ATTEMPTS = 3  # the first warms up
 
 
 class ClassificationData(ImageDataSettings):
@@ -58,6 +60,9 @@ class ClassificationSettings(ImageTaskSettings):
         default=[],
         description="also test the kept model on noisy images: standard deviations as shares of the pixel range 255",
     )
+    timed_images: int | None = Field(
+        default=None, ge=1, description="also measure the time to classify so many test images in one batch"
+    )
 
 
 @register_task("classification")
@@ -71,6 +76,7 @@ class Classification(ImageTask):
         Figure("top5", "top-5 accuracy", "share", "higher"),
         Figure("loss", "loss"),
         Figure("error", "error", "share", "lower", shown=False),
+        Figure("inference", "inference time", "seconds", "lower"),
     )
 
     @classmethod
@@ -120,9 +126,10 @@ class Classification(ImageTask):
                 confidence.append(sureness.cpu())
             features = self.features(images.images[0])
             curves = self._under_noise(test)
+            timed = self._inference_seconds(test)
         confusion = confusion_counts(torch.cat(predicted), images.labels.cpu(), len(self.classes))
         return Findings(
-            figures=self.figures_of(total),
+            figures=self.figures_of(total) | timed,
             tables=[self._per_class(confusion)],
             curves=curves,
             matrices=[Matrix("Confusion", self.classes, confusion.numpy())],
@@ -136,6 +143,20 @@ class Classification(ImageTask):
         some, _ = split(images, min(1.0, count / len(images)), _DRAW_SEED)
         classifier = nn.Sequential(self.preprocess, self.model)
         return LabelledImages(classifier, some.images[:], some.labels, background=255 * self.preprocess.mean)
+
+    def _inference_seconds(self, test: Batches) -> dict[str, float]:
+        """Wall-clock seconds for ``task.timed_images`` images at once, the shortest of some attempts."""
+        count = self.setup.settings.timed_images
+        if count is None:
+            return {}
+        rows = torch.arange(min(count, len(test.source)))
+        images = self.preprocess(self.placed(test.source.take(rows, test.seed, 0)).images)
+        seconds = []
+        for _ in range(_TIMED_ATTEMPTS):
+            begin = time.perf_counter()
+            self.model(images).argmax(1).tolist()  # which waits for the device
+            seconds.append(time.perf_counter() - begin)
+        return {"inference": min(seconds) * count / len(rows)}
 
     def _per_class(self, confusion: Tensor) -> Table:
         counts = confusion.sum(1)

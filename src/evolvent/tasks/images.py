@@ -153,11 +153,18 @@ class ImageTask(Task):
         return self.counts(labels)
 
     def objective(self, batch: ImageBatch, turn: str) -> tuple[Tensor, Sums]:
+        images, labels = self.as_trained(batch)
+        return self.judged(self.model(images), labels)
+
+    def as_trained(self, batch: ImageBatch) -> tuple[Tensor, Tensor]:
+        """Images and labels of a batch, preprocessed and augmented."""
         augment, place = self.setup.data.augment, (batch.rows, self.setup.seed, batch.epoch)
         lit = random_exposure(batch.images, augment.exposure, *place)
         turned = random_rotation(lit, augment.rotate, *place, fill=255 * self.preprocess.mean)
-        images, labels = self.augment(self.preprocess(turned), batch)
-        logits = self.model(images)
+        return self.augment(self.preprocess(turned), batch)
+
+    def judged(self, logits: Tensor, labels: Tensor) -> tuple[Tensor, Sums]:
+        """The objective of a network's answers to training images, and their measures."""
         loss = self.loss(logits, labels)
         stands_for = self.mean_counts(labels)
         hits = (logits.detach().argmax(1) == labels).sum()

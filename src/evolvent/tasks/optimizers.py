@@ -15,7 +15,8 @@ from evolvent._core.config import Config
 class OptimizerConfig(Config):
     r"""Which optimiser, and the decay :math:`\tfrac{\alpha_1}{2}\|K\|_F^2` of weights (Bohn et al. 2021, eq. 4.7).
 
-    Decay acts on tensors with two or more axes (matrices and convolution kernels), never on biases or normalisations.
+    Decay acts on tensors with two or more axes (matrices and convolution kernels), not on biases and normalisations,
+    unless it is told to act on all.
     """
 
     name: Literal["sgd", "adam", "lbfgs"] = "sgd"
@@ -24,6 +25,9 @@ class OptimizerConfig(Config):
     nesterov: bool = Field(default=False, description="of SGD")
     betas: tuple[float, float] = Field(default=(0.9, 0.999), description="of Adam")
     weight_decay: float = Field(default=0.0, ge=0, description="of SGD and Adam")
+    decayed: Literal["weights", "all"] = Field(
+        default="weights", description="what decays: tensors with two or more axes, or all parameters"
+    )
     iterations: int = Field(default=20, ge=1, description="of L-BFGS in each step")
     history: int = Field(default=20, ge=1, description="pairs of vectors that L-BFGS keeps")
 
@@ -39,7 +43,7 @@ def make_optimizer(parameters: Iterable[nn.Parameter], config: OptimizerConfig) 
             history_size=config.history,
             line_search_fn="strong_wolfe",
         )
-    groups = _decay_groups(trained, config.weight_decay)
+    groups = _decay_groups(trained, config)
     if config.name == "adam":
         fused = not torch.cuda.is_available()  # one pass over weights and moments instead of many
         return torch.optim.Adam(groups, lr=config.lr, betas=config.betas, fused=fused)
@@ -51,8 +55,9 @@ def needs_closure(optimizer: torch.optim.Optimizer) -> bool:
     return isinstance(optimizer, torch.optim.LBFGS) or getattr(optimizer, "needs_closure", False)
 
 
-def _decay_groups(parameters: list[nn.Parameter], weight_decay: float) -> list[dict[str, Any]]:
-    weights = [p for p in parameters if p.ndim >= 2]
-    others = [p for p in parameters if p.ndim < 2]
-    groups = [{"params": weights, "weight_decay": weight_decay}, {"params": others, "weight_decay": 0.0}]
+def _decay_groups(parameters: list[nn.Parameter], config: OptimizerConfig) -> list[dict[str, Any]]:
+    least = 2 if config.decayed == "weights" else 0  # axes
+    weights = [p for p in parameters if p.ndim >= least]
+    others = [p for p in parameters if p.ndim < least]
+    groups = [{"params": weights, "weight_decay": config.weight_decay}, {"params": others, "weight_decay": 0.0}]
     return [group for group in groups if group["params"]]

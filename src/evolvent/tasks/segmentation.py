@@ -28,9 +28,7 @@ class SegmentationSettings(ImageTaskSettings):
     """One class for each pixel."""
 
     name: str = "segmentation"
-    class_weights: ClassWeights | None = Field(
-        default=None, description="how rare classes count for more in the loss"
-    )
+    class_weights: ClassWeights | None = Field(default=None, description="how rare classes count for more in the loss")
 
 
 class SegmentationDataSettings(ImageDataSettings):

@@ -64,6 +64,14 @@ class Turn:
         name: told to :meth:`Task.objective`, so that each turn may have an objective of its own.
         every: it acts on every so many batches.
         since, until: the first step on which it may act, and the first on which it no longer does.
+        during: (count, period), if it acts only in the first ``count`` steps of every ``period``, such as one epoch of
+            five.
+        objectives: names told to :meth:`Task.objective` in place of ``name``, if the optimiser makes a step for each of
+            several objectives, in this order; parameters on which one does not depend stay as they are.
+
+    >>> part = Turn([], OptimizerConfig(), every=2, during=(4, 10))
+    >>> [step for step in range(20) if part.acts(step)]
+    [0, 2, 10, 12]
     """
 
     parameters: Sequence[nn.Parameter]
@@ -73,10 +81,16 @@ class Turn:
     every: int = 1
     since: int = 0
     until: int | None = None
+    during: tuple[int, int] | None = None
+    objectives: Sequence[str] = ()
 
     def acts(self, step: int) -> bool:
         inside = step >= self.since and (self.until is None or step < self.until)
-        return inside and (step - self.since) % self.every == 0
+        place, count = step - self.since, None
+        if self.during is not None:
+            count, period = self.during
+            place %= period
+        return inside and place % self.every == 0 and (count is None or place < count)
 
 
 @dataclass(frozen=True)
@@ -304,6 +318,11 @@ def check_turns(turns: Sequence[Turn]) -> None:
             raise ConfigError(
                 f"turn {turn.name!r} must act on every 1, 2, ... batches between since and a later until, got every "
                 f"{turn.every}, since {turn.since}, until {turn.until}."
+            )
+        if turn.during is not None and not 1 <= turn.during[0] <= turn.during[1]:
+            raise ConfigError(
+                f"turn {turn.name!r} must act during some of a period's steps, at least 1 and at most all, got "
+                f"{turn.during[0]} of {turn.during[1]}."
             )
     for k, one in enumerate(turns):
         owned = set(map(id, one.parameters))

@@ -21,6 +21,8 @@ _STUDIES = (
     "pide-decay",
     "pide-stages",
     "pide-table4",
+    "prnet-table8",
+    "prnet-table9",
 )
 
 
