@@ -11,6 +11,16 @@ from evolvent.analysis.field_of_view import FieldOfView, fields_of_view, measure
 from evolvent.analysis.growth import Growth, perturbation_growth
 from evolvent.analysis.layer_cost import LayerCost, LayerTable, layer_costs
 from evolvent.analysis.reconstruction import Reconstruction, measure_reconstruction
+from evolvent.analysis.robustness import (
+    FGSM,
+    PGD,
+    AttackWarning,
+    Auto,
+    MaskingAudit,
+    Robustness,
+    audit_masking,
+    measure_robustness,
+)
 from evolvent.analysis.rotation import RotationAccuracy, rotation_accuracy
 from evolvent.analysis.separating_network import SeparatingNetwork, separating_network
 from evolvent.analysis.separation import (
@@ -37,6 +47,10 @@ from evolvent.analysis.weight_spectrum import (
 )
 
 __all__ = [
+    "FGSM",
+    "PGD",
+    "AttackWarning",
+    "Auto",
     "Blobs",
     "BlockDamping",
     "CoefficientMaps",
@@ -51,8 +65,10 @@ __all__ = [
     "LayerEquivariance",
     "LayerTable",
     "MapSpectrum",
+    "MaskingAudit",
     "ParallelHyperplanes",
     "Reconstruction",
+    "Robustness",
     "RotationAccuracy",
     "SeparatingNetwork",
     "Separation",
@@ -62,6 +78,7 @@ __all__ = [
     "StepNorms",
     "WeightSpectrum",
     "activation_bytes",
+    "audit_masking",
     "block_damping",
     "check_step_size",
     "coefficient_maps",
@@ -80,6 +97,7 @@ __all__ = [
     "measure_equivariance",
     "measure_field_of_view",
     "measure_reconstruction",
+    "measure_robustness",
     "measure_stability",
     "measured_rate",
     "nonlocal_spectra",

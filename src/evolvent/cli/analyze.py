@@ -11,7 +11,10 @@ import typer
 def analyze(
     run: Annotated[Path, typer.Argument(help="A run folder, of one training or of a grid.")],
     what: Annotated[
-        str, typer.Argument(help="stability, cost, field-of-view, spectra, angles, equivariance or coefficients.")
+        str,
+        typer.Argument(
+            help="stability, cost, field-of-view, spectra, angles, equivariance, coefficients, robustness or masking."
+        ),
     ],
     data: Annotated[Path | None, typer.Option(help="Folder with data sets; else EVOLVENT_DATA.")] = None,
     inputs: Annotated[
@@ -21,7 +24,7 @@ def analyze(
         Path | None, typer.Option(help="Folder for the JSON files; else analysis/ in the run, which the report shows.")
     ] = None,
 ) -> None:
-    """Measure the trained networks of a run: stability, cost, field of view, spectra, rotations."""
+    """Measure the trained networks of a run: stability, cost, field of view, spectra, rotations, robustness."""
     from evolvent._core.errors import ConfigError, UnknownNameError
     from evolvent.cli.display import show_line, show_table, working
     from evolvent.experiments.engine import DataShelf

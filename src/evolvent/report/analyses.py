@@ -17,6 +17,8 @@ from evolvent.report.numbers import NONE, count, decimal, memory, milliseconds, 
 from evolvent.report.runs import Series
 
 if TYPE_CHECKING:
+    from torch import nn
+
     from evolvent.analysis import (
         CoefficientMaps,
         Equivariance,
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
         FieldOfView,
         LayerTable,
         MapSpectrum,
+        MaskingAudit,
+        Robustness,
         RotationAccuracy,
     )
     from evolvent.experiments.trained import TrainedCell
@@ -116,6 +120,24 @@ def _angle_rows(found: RotationAccuracy) -> Rows:
     return ["rotated by", f"accuracy on {count(found.count)} images"], [*rows, ["mean", percent(found.mean, 2)]]
 
 
+ROBUSTNESS_COLUMNS = ["images", "top-1", "top-5", "mean over classes", "deviation over classes"]
+
+
+def robustness_rows(found: Robustness) -> Rows:
+    """A row for each perturbation."""
+    rows = [
+        [one.title, *(percent(share, 2) for share in (one.top1, one.top5, one.class_mean, one.class_std))]
+        for one in found.accuracies
+    ]
+    return ROBUSTNESS_COLUMNS, rows
+
+
+def _masking_rows(found: MaskingAudit) -> Rows:
+    result = {True: "passed", False: "FAILED", None: NONE}
+    rows = [[check.name, result[check.passed], check.said] for check in found.checks]
+    return ["check for masked gradients", "result", "measured"], rows
+
+
 def _error(value: float) -> str:
     return NONE if np.isnan(value) else decimal(value, 2)
 
@@ -187,6 +209,32 @@ def _rotation_accuracy(trained: TrainedCell, inputs: int, tell: Tell) -> Rotatio
     return rotation_accuracy(some.classifier, some.images, some.labels, background=some.background, tell=tell)
 
 
+def measured_robustness(trained: TrainedCell, inputs: int, tell: Tell, **options: Any) -> Robustness:
+    """The robustness of a trained classifier; further options are those of ``analysis.measure_robustness``."""
+    from evolvent.analysis import measure_robustness
+
+    some = trained.labelled_images(inputs)
+    return measure_robustness(_of_pixels(some.classifier), some.images, some.labels, classes=some.classes, tell=tell,
+                              **options)  # fmt: skip
+
+
+def measured_masking(trained: TrainedCell, inputs: int, tell: Tell, **options: Any) -> MaskingAudit:
+    """Whether the robustness of a trained classifier can be trusted, by ``analysis.audit_masking``."""
+    from evolvent.analysis import audit_masking
+
+    some = trained.labelled_images(inputs)
+    return audit_masking(_of_pixels(some.classifier), some.images, some.labels, tell=tell, **options)
+
+
+def _of_pixels(classifier: nn.Module) -> nn.Module:
+    """A run's classifier as a function of pixels in [0, 1], with exact gradients."""
+    from evolvent import set_gradient
+    from evolvent.analysis.robustness import OfBytes
+
+    set_gradient(classifier, "backprop")
+    return OfBytes(classifier).eval()
+
+
 def _equivariance(trained: TrainedCell, inputs: int, tell: Tell) -> Equivariance:
     from evolvent.analysis import measure_equivariance
 
@@ -207,6 +255,10 @@ def _unstable_steps(found: list[EvolutionStability]) -> list[str]:
     return [one.warning for one in found if one.warning]
 
 
+def _masked(found: MaskingAudit) -> list[str]:
+    return [] if found.trusted else [found.verdict]
+
+
 def _broken_layer(found: Equivariance) -> list[str]:
     return [found.first_broken] if found.first_broken else []
 
@@ -218,6 +270,8 @@ ANALYSES = {
     "spectra": Analysis(_on_examples("map_spectra"), _map_rows, "maps"),
     "angles": Analysis(_rotation_accuracy, _angle_rows, inputs=1000),
     "equivariance": Analysis(_equivariance, _equivariance_rows, inputs=4, warnings=_broken_layer),
+    "robustness": Analysis(measured_robustness, robustness_rows, inputs=1000),
+    "masking": Analysis(measured_masking, _masking_rows, inputs=100, warnings=_masked),
     "coefficients": Analysis(_coefficients, _coefficient_rows, inputs=3),
 }
 
