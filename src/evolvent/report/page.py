@@ -25,6 +25,7 @@ from evolvent.report.matrices import matrices_sections
 from evolvent.report.numbers import count
 from evolvent.report.overview import page_title, run_header, summary_section
 from evolvent.report.receptive_field import field_of_view_section
+from evolvent.report.robustness import masking_section, robustness_section
 from evolvent.report.rotation import angles_section
 from evolvent.report.runs import Run, Series, list_series, read_runs, renumbered
 from evolvent.report.stability import stability_section
@@ -71,6 +72,8 @@ def report_html(runs: Sequence[Run | Path]) -> str:
         fractions_section(all_series),
         *findings_sections(subjects),
         angles_section(drawn),
+        robustness_section(drawn),
+        masking_section(drawn),
         equivariance_section(drawn),
         coefficients_section(drawn),
         stability_section(drawn),

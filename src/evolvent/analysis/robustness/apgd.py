@@ -138,7 +138,7 @@ def _checkpoints(steps: int) -> set[int]:
     shares = [0.0, 0.22]
     while shares[-1] < 1:
         shares.append(shares[-1] + max(shares[-1] - shares[-2] - 0.03, 0.06))
-    return {math.ceil(share * steps) for share in shares[1:] if share < 1}
+    return {math.ceil(round(share * steps, 6)) for share in shares[1:] if share < 1}
 
 
 def _wide(each: Tensor) -> Tensor:

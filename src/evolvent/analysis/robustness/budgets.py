@@ -40,7 +40,8 @@ def _number(text: str, name: str) -> float:
     try:
         return float(above) / float(below) if slash else float(above)
     except (ValueError, ZeroDivisionError):
-        raise ConfigError(f"{name} must be a number or a fraction such as 3/255, got {shortened(repr(text))}.") from None
+        given = shortened(repr(text))
+        raise ConfigError(f"{name} must be a number or a fraction such as 3/255, got {given}.") from None
 
 
 def budget_text(eps: float) -> str:

@@ -179,6 +179,7 @@ def _measured(
     classes, top5 = under_attack.classes, 0
     confusion = torch.zeros(classes, classes, dtype=torch.int64)
     kept: list[Example] = []
+    shown = set(torch.linspace(0, len(under_attack.images) - 1, examples).long().tolist())  # spread over all
     title = name if eps is None else f"{name} {budget_text(eps)}"
     for batch in under_attack.batches(size):
         changed = perturb(under_attack.model, batch)
@@ -186,8 +187,7 @@ def _measured(
             scores = under_attack.model(changed)
         confusion += confusion_counts(scores.argmax(1).cpu(), batch.labels.cpu(), classes)
         top5 += int((scores.topk(min(5, classes), dim=1).indices == batch.labels[:, None]).any(1).sum())
-        wanted = range(min(examples - len(kept), len(changed)))
-        kept += [_example(title, batch, changed, scores, k) for k in wanted]
+        kept += [_example(title, batch, changed, scores, k) for k, row in enumerate(batch.rows) if int(row) in shown]
         step()
     counts = confusion.sum(1)
     shares = (confusion.diagonal() / counts.clamp_min(1)).double()[counts > 0]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import math
+from collections.abc import Callable
 
 import torch
 from torch import Generator, Tensor, nn
@@ -86,7 +88,7 @@ def _small(images: Tensor, classes: int) -> nn.Module:
     return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(4), nn.Flatten(), nn.Linear(32 * 16, classes))
 
 
-def _replaced(model: nn.Module, change) -> nn.Module:
+def _replaced(model: nn.Module, change: Callable[[Evolution], nn.Module]) -> nn.Module:
     """A copy of a model whose evolutions are changed."""
     twin = copy.deepcopy(model)
     for name, evolution in list(evolutions(twin)):
@@ -99,10 +101,10 @@ def _replaced(model: nn.Module, change) -> nn.Module:
 
 
 class MeanAnswer(nn.Module):
-    r"""The mean over several draws of a random classifier's log-probabilities, :math:`\tfrac1m \sum_j \log p_j(x)`.
+    r"""The answer of a random classifier on average, :math:`\log \tfrac1m \sum_j p_j(x)` over :math:`m` draws.
 
-    Its cross-entropy is the mean of theirs, so attacks on it follow the expected gradient: expectation over
-    transformation, Athalye et al. 2018.
+    Attacks on it follow the gradient of an expectation, not of one draw: expectation over transformation, Athalye et
+    al. 2018.
     """
 
     def __init__(self, model: nn.Module, draws: int) -> None:
@@ -110,7 +112,8 @@ class MeanAnswer(nn.Module):
         self.model, self.draws = model, draws
 
     def forward(self, images: Tensor) -> Tensor:
-        return torch.stack([self.model(images).log_softmax(1) for _ in range(self.draws)]).mean(0)
+        each = torch.stack([self.model(images).log_softmax(1) for _ in range(self.draws)])
+        return each.logsumexp(0) - math.log(self.draws)
 
 
 @torch.no_grad()

@@ -64,10 +64,6 @@ class Victim:
         for rows in torch.arange(len(self.images)).split(size):
             yield Batch(rows, *(_placed(part[rows[0] : rows[-1] + 1], like) for part in (self.images, self.labels)))
 
-    @property
-    def device(self) -> torch.device:
-        return _like(self.model, self.images).device
-
 
 @contextmanager
 def victim(model: nn.Module, images: Tensor, labels: Tensor) -> Iterator[Victim]:
