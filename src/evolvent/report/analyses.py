@@ -270,9 +270,9 @@ ANALYSES = {
     "spectra": Analysis(_on_examples("map_spectra"), _map_rows, "maps"),
     "angles": Analysis(_rotation_accuracy, _angle_rows, inputs=1000),
     "equivariance": Analysis(_equivariance, _equivariance_rows, inputs=4, warnings=_broken_layer),
+    "coefficients": Analysis(_coefficients, _coefficient_rows, inputs=3),
     "robustness": Analysis(measured_robustness, robustness_rows, inputs=1000),
     "masking": Analysis(measured_masking, _masking_rows, inputs=100, warnings=_masked),
-    "coefficients": Analysis(_coefficients, _coefficient_rows, inputs=3),
 }
 
 
