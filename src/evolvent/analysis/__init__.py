@@ -7,9 +7,12 @@ from evolvent.analysis.cost import activation_bytes, count_all_pairs, count_mult
 from evolvent.analysis.diffusion_decay import DiffusionDecay, diffusion_decay, diffusion_matrix
 from evolvent.analysis.energy import EnergyDrift, energy_drift
 from evolvent.analysis.equivariance import Equivariance, LayerEquivariance, measure_equivariance
+from evolvent.analysis.feature_clusters import FeatureClusters, feature_clusters
 from evolvent.analysis.field_of_view import FieldOfView, fields_of_view, measure_field_of_view
 from evolvent.analysis.growth import Growth, perturbation_growth
+from evolvent.analysis.inversion import Inversion, invert
 from evolvent.analysis.layer_cost import LayerCost, LayerTable, layer_costs
+from evolvent.analysis.layer_features import features_at, find_layer
 from evolvent.analysis.reconstruction import Reconstruction, measure_reconstruction
 from evolvent.analysis.robustness import (
     FGSM,
@@ -58,8 +61,10 @@ __all__ = [
     "EnergyDrift",
     "Equivariance",
     "EvolutionStability",
+    "FeatureClusters",
     "FieldOfView",
     "Growth",
+    "Inversion",
     "LayerCoefficients",
     "LayerCost",
     "LayerEquivariance",
@@ -89,8 +94,12 @@ __all__ = [
     "diffusion_matrix",
     "draw_blobs",
     "energy_drift",
+    "feature_clusters",
+    "features_at",
     "fields_of_view",
+    "find_layer",
     "high_frequency_share",
+    "invert",
     "largest_stable_step",
     "layer_costs",
     "map_spectra",

@@ -26,7 +26,7 @@ _MEASURES = {
     "class_std": "Standard deviation over classes of their accuracy",
 }
 _SWEEP = Frame(
-    "Accuracy over the budget", "largest change of a pixel, as a share of its range", "accuracy under PGD",
+    "Accuracy over the budget", "largest change of a pixel, in levels of 255", "accuracy under PGD",
     y_unit="share", log_x=True, width=5.2, height=3.0,
 )  # fmt: skip
 _RESULTS = {True: "passed", False: "<strong>failed</strong>", None: NONE}
@@ -131,7 +131,7 @@ def masking_section(all_series: Sequence[Series]) -> str:
         "Networks can look robust because gradients do not lead attacks to the adversarial images that exist. An "
         "attack that should be weaker must not do better than PGD, and with any image allowed nothing may stay right."
     )
-    verdicts = "".join(f"<li>{swatch(series)}{_verdict(seeds)}</li>" for series, seeds in found)
+    verdicts = "".join(f"<li>{swatch(series)}{text(series.label)}: {_verdict(seeds)}</li>" for series, seeds in found)
     bundles = [Bundle(series.label, series.index, [_curve(seed) for seed in seeds]) for series, seeds in found]
     plot = f'<div class="panels plots">{line_panel(bundles, _SWEEP, "masking")}</div>'
     checks = "".join(_checks(series, seeds[0]) for series, seeds in found)
@@ -146,7 +146,7 @@ def _verdict(seeds: list[dict[str, Any]]) -> str:
 
 
 def _curve(seed: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
-    return numbers(seed["sweep_eps"]), numbers(seed["sweep"])
+    return np.round(255 * numbers(seed["sweep_eps"]), 2), numbers(seed["sweep"])
 
 
 def _checks(series: Series, seed: dict[str, Any]) -> str:
