@@ -71,7 +71,9 @@ def main() -> None:
         "PGD 20 steps, ours": ours(PGD(20, None), network, x, y),
         "PGD 20 steps, ART": theirs(lambda: ProjectedGradientDescent(peer, **pgd), x, y),
         "APGD cross-entropy, ours": ours(APGD(), network, x, y),
-        "APGD cross-entropy, ART": theirs(lambda: AutoProjectedGradientDescent(peer, loss_type="cross_entropy", **apgd), x, y),
+        "APGD cross-entropy, ART": theirs(
+            lambda: AutoProjectedGradientDescent(peer, loss_type="cross_entropy", **apgd), x, y
+        ),
         f"Square {QUERIES} queries, ours": ours(Square(QUERIES), network, x, y),
         f"Square {QUERIES} queries, ART": theirs(lambda: SquareAttack(peer, **square), x, y),
         "APGD targeted, ours": ours(APGD("targeted"), network, x, y),

@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from evolvent.experiments.trained import TrainedCell
 
 
+_AUDITED = 200  # images at most: they are attacked all at once
+
+
 def evaluate(
     runs: Annotated[list[Path], typer.Argument(help="Run folders, of one training or of a grid each.")],
     attack: Annotated[
@@ -25,7 +28,7 @@ def evaluate(
     ] = None,
     audit: Annotated[bool, typer.Option("--audit", help="Check whether masked gradients deceive attacks.")] = False,
     images: Annotated[
-        int | None, typer.Option(min=1, help="Test images that are perturbed, at most; else 1000, and 100 to audit.")
+        int | None, typer.Option(min=1, help="Test images, at most; else 1000, or 100 to audit, at most 200.")
     ] = None,
     steps: Annotated[int, typer.Option(min=1, help="Steps of pgd.")] = 3,
     step_size: Annotated[str, typer.Option(help="Step size of pgd.")] = "1/255",
@@ -47,7 +50,7 @@ def evaluate(
     if attack or corrupt:
         _perturb(trained, images or 1000, options)
     if audit:
-        _audit(trained, images or 100, {"eps": max(options["eps"])} if attack or eps else {})
+        _audit(trained, min(images or 100, _AUDITED), {"eps": max(options["eps"])} if attack or eps else {})
     _draw_again(runs)
 
 
