@@ -108,7 +108,7 @@ def test_reseed_makes_torch_repeat_itself_and_queues_nothing():
 def drawn_keys(stream: Stream, seeds: range, places: range) -> set[int]:
     """Every derived key of a stream, with those that normal numbers derive from it."""
     used = [key(stream, seed, *p) for seed in seeds for p in itertools.product(places, repeat=len(stream.place))]
-    pairs = [(*k, half) for k in used for half in range(2)] if stream is Stream.TEST_NOISE else []
+    pairs = [(*k, half) for k in used for half in range(2)] if stream in (Stream.TEST_NOISE, Stream.CORRUPTION) else []
     derived = {derive_seed(*k) for k in used + pairs}
     assert len(derived) == len(used + pairs), f"{stream.name} meets itself"
     return derived
@@ -140,7 +140,8 @@ def test_streams_keep_their_numbers():
     assert {stream.name: int(stream) for stream in Stream} == {
         "ORDER": 0, "CROP_ROW": 1, "CROP_COLUMN": 2, "FLIP": 3, "EXPOSURE": 4, "TEST_NOISE": 5, "SUBSET": 6,
         "TEST_SPLIT": 7, "WEIGHTS": 8, "STEP": 9, "POINTS": 10, "NODES": 12, "ROTATION": 13, "COEFFICIENTS": 14,
-        "EPISODE_CLASSES": 20, "EPISODE_POINTS": 21, "EPISODE_SIZES": 22, "BROWNIAN": 26,
+        "EPISODE_CLASSES": 20, "EPISODE_POINTS": 21, "EPISODE_SIZES": 22, "BROWNIAN": 26, "CORRUPTION": 30,
+        "ATTACK": 31,
     }  # fmt: skip
 
 

@@ -202,7 +202,7 @@ def test_unfinished_cells_are_left_out(run):
     [
         (["nowhere", "stabilty"], "unknown analysis 'stabilty'. Did you mean 'stability'?"),
         (["nowhere", "costs"], "Did you mean 'cost'?"),
-        (["nowhere", "zzz"], "Known are stability, cost, field-of-view, spectra, angles, equivariance, coefficients."),
+        (["nowhere", "zzz"], "equivariance, coefficients, features, inversion, robustness, masking."),
         (["nowhere", "cost"], "not a run folder"),
     ],
 )
@@ -232,3 +232,39 @@ def section(report: str, anchor: str) -> str:
     found = re.search(rf'<section id="{anchor}">.*?</section>', report, re.S)
     assert found, anchor
     return found[0]
+
+
+def test_features_are_mapped_and_scored(run):
+    text = answer("analyze", str(run), "features", "--inputs", "60")
+    assert "silhouette score" in text
+    assert "on the map (t-SNE)" in text
+    found = read(run, CELLS[0], "features")
+    assert len(found["points"]) == len(found["labels"]) == 60
+    answer("analyze", str(run / "cells" / CELLS[0]), "features", "--inputs", "60", "--layer", "body.0")
+    assert read(run, CELLS[0], "features")["layer"] == "body.0"
+    body = section(report_html([run]), "clusters")
+    assert body.count("<svg") == 3
+    assert "hamiltonian at body.0: silhouette" in body
+    assert "medians over seeds" in body
+
+
+def test_representations_are_inverted_layer_by_layer(run):
+    text = answer("analyze", str(run / "cells" / CELLS[0]), "inversion", "--inputs", "2")
+    assert "error of the representation" in text
+    assert [one["layer"] for one in read(run, CELLS[0], "inversion")["layers"]] == ["body.0", "body.2"]
+    body = section(report_html([run]), "inversion")
+    assert body.count("<img") == 2 * 3
+    assert "from body.2" in body
+    text = answer("analyze", str(run / "cells" / CELLS[0]), "inversion", "--inputs", "2", "--layer", "stem")
+    assert "stem" in text
+
+
+def test_a_layer_is_chosen_only_where_it_can_be(run, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["evolvent", "analyze", str(run), "cost", "--layer", "stem"])
+    with pytest.raises(SystemExit):
+        cli.main()
+    assert "--layer is for features, inversion" in capsys.readouterr().err
+    monkeypatch.setattr(sys, "argv", ["evolvent", "analyze", str(run), "inversion", "--layer", "boddy.0"])
+    with pytest.raises(SystemExit):
+        cli.main()
+    assert "Did you mean 'body.0'" in capsys.readouterr().err

@@ -40,6 +40,8 @@ class Stream(IntEnum):
     EPISODE_POINTS = 21
     EPISODE_SIZES = 22
     BROWNIAN = 26
+    CORRUPTION = 30
+    ATTACK = 31
 
     @property
     def place(self) -> tuple[str, ...]:
@@ -49,7 +51,7 @@ class Stream(IntEnum):
     @property
     def seeds_torch(self) -> bool:
         """Whether a key seeds torch's own generators, which share no numbers with the counter-based one here."""
-        return self in (Stream.WEIGHTS, Stream.STEP, Stream.POINTS, Stream.COEFFICIENTS)
+        return self in (Stream.WEIGHTS, Stream.STEP, Stream.POINTS, Stream.COEFFICIENTS, Stream.ATTACK)
 
 
 _PLACES = {
@@ -65,6 +67,8 @@ _PLACES = {
     Stream.EPISODE_POINTS: ("epoch",),
     Stream.EPISODE_SIZES: ("epoch",),
     Stream.BROWNIAN: ("epoch",),
+    Stream.CORRUPTION: ("kind",),
+    Stream.ATTACK: ("row",),
 }
 _SPLIT_PLACE = 0x5711
 _BARE = frozenset({Stream.ORDER, Stream.WEIGHTS, Stream.STEP})

@@ -7,10 +7,23 @@ from evolvent.analysis.cost import activation_bytes, count_all_pairs, count_mult
 from evolvent.analysis.diffusion_decay import DiffusionDecay, diffusion_decay, diffusion_matrix
 from evolvent.analysis.energy import EnergyDrift, energy_drift
 from evolvent.analysis.equivariance import Equivariance, LayerEquivariance, measure_equivariance
+from evolvent.analysis.feature_clusters import FeatureClusters, feature_clusters
 from evolvent.analysis.field_of_view import FieldOfView, fields_of_view, measure_field_of_view
 from evolvent.analysis.growth import Growth, perturbation_growth
+from evolvent.analysis.inversion import Inversion, invert
 from evolvent.analysis.layer_cost import LayerCost, LayerTable, layer_costs
+from evolvent.analysis.layer_features import features_at, find_layer
 from evolvent.analysis.reconstruction import Reconstruction, measure_reconstruction
+from evolvent.analysis.robustness import (
+    FGSM,
+    PGD,
+    AttackWarning,
+    Auto,
+    MaskingAudit,
+    Robustness,
+    audit_masking,
+    measure_robustness,
+)
 from evolvent.analysis.rotation import RotationAccuracy, rotation_accuracy
 from evolvent.analysis.separating_network import SeparatingNetwork, separating_network
 from evolvent.analysis.separation import (
@@ -37,6 +50,10 @@ from evolvent.analysis.weight_spectrum import (
 )
 
 __all__ = [
+    "FGSM",
+    "PGD",
+    "AttackWarning",
+    "Auto",
     "Blobs",
     "BlockDamping",
     "CoefficientMaps",
@@ -44,15 +61,19 @@ __all__ = [
     "EnergyDrift",
     "Equivariance",
     "EvolutionStability",
+    "FeatureClusters",
     "FieldOfView",
     "Growth",
+    "Inversion",
     "LayerCoefficients",
     "LayerCost",
     "LayerEquivariance",
     "LayerTable",
     "MapSpectrum",
+    "MaskingAudit",
     "ParallelHyperplanes",
     "Reconstruction",
+    "Robustness",
     "RotationAccuracy",
     "SeparatingNetwork",
     "Separation",
@@ -62,6 +83,7 @@ __all__ = [
     "StepNorms",
     "WeightSpectrum",
     "activation_bytes",
+    "audit_masking",
     "block_damping",
     "check_step_size",
     "coefficient_maps",
@@ -72,14 +94,19 @@ __all__ = [
     "diffusion_matrix",
     "draw_blobs",
     "energy_drift",
+    "feature_clusters",
+    "features_at",
     "fields_of_view",
+    "find_layer",
     "high_frequency_share",
+    "invert",
     "largest_stable_step",
     "layer_costs",
     "map_spectra",
     "measure_equivariance",
     "measure_field_of_view",
     "measure_reconstruction",
+    "measure_robustness",
     "measure_stability",
     "measured_rate",
     "nonlocal_spectra",

@@ -7,7 +7,7 @@ import sys
 import typer
 
 from evolvent._core.errors import EvolventError
-from evolvent.cli import analyze, data, features, listing, look, run
+from evolvent.cli import analyze, data, evaluate, features, listing, report, run
 
 app = typer.Typer(
     name="evolvent",
@@ -20,10 +20,10 @@ app = typer.Typer(
 app.command("run")(run.run)
 app.command("recipes")(listing.recipes)
 app.command("models")(listing.models)
-app.command("evaluate")(look.evaluate)
+app.command("evaluate")(evaluate.evaluate)
 app.command("features")(features.features)
 app.command("analyze")(analyze.analyze)
-app.command("report")(look.report)
+app.command("report")(report.report)
 app.command("cite")(listing.cite)
 app.add_typer(data.app, name="data")
 

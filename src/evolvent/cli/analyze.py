@@ -11,17 +11,24 @@ import typer
 def analyze(
     run: Annotated[Path, typer.Argument(help="A run folder, of one training or of a grid.")],
     what: Annotated[
-        str, typer.Argument(help="stability, cost, field-of-view, spectra, angles, equivariance or coefficients.")
+        str,
+        typer.Argument(
+            help="stability, cost, field-of-view, spectra, angles, equivariance, coefficients, features, inversion, "
+            "robustness or masking."
+        ),
     ],
     data: Annotated[Path | None, typer.Option(help="Folder with data sets; else EVOLVENT_DATA.")] = None,
     inputs: Annotated[
-        int | None, typer.Option(min=2, help="Inputs to look at, at most; else a few, or 1000 for angles.")
+        int | None, typer.Option(min=2, help="Inputs to look at, at most; else a few, or 1000 for accuracies.")
+    ] = None,
+    layer: Annotated[
+        str | None, typer.Option(help="Layer of the network, such as body.0; for features and inversion.")
     ] = None,
     out: Annotated[
         Path | None, typer.Option(help="Folder for the JSON files; else analysis/ in the run, which the report shows.")
     ] = None,
 ) -> None:
-    """Measure the trained networks of a run: stability, cost, field of view, spectra, rotations."""
+    """Measure the trained networks of a run: stability, cost, field of view, spectra, rotations, robustness."""
     from evolvent._core.errors import ConfigError, UnknownNameError
     from evolvent.cli.display import show_line, show_table, working
     from evolvent.experiments.engine import DataShelf
@@ -32,6 +39,9 @@ def analyze(
 
     if what not in ANALYSES:
         raise UnknownNameError("analysis", what, ANALYSES, f"Known are {', '.join(ANALYSES)}.")
+    if layer and not ANALYSES[what].by_layer:
+        able = ", ".join(name for name, one in ANALYSES.items() if one.by_layer)
+        raise ConfigError(f"{what} looks at the whole network; --layer is for {able}. Leave it out.")
     folders = [folder for folder in cell_folders(run) if is_finished(folder)]
     if not folders:
         raise ConfigError(f"no training in {run} is finished. Continue it with `evolvent run ... --resume` first.")
@@ -40,7 +50,7 @@ def analyze(
         with working(f"reading {folder}"):
             trained = load_trained(folder, shelf)
         with working(f"measuring {trained.cell.label}") as tell:
-            found = analysis.measure(trained, inputs or analysis.inputs, tell)
+            found = analysis.measure(trained, inputs or analysis.inputs, tell, **({"layer": layer} if layer else {}))
         if not found:
             show_line(f"{trained.cell.label}: nothing to measure; its network has no parts of this kind")
             continue

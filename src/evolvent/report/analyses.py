@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,18 +17,25 @@ from evolvent.report.numbers import NONE, count, decimal, memory, milliseconds, 
 from evolvent.report.runs import Series
 
 if TYPE_CHECKING:
+    from torch import nn
+
     from evolvent.analysis import (
         CoefficientMaps,
         Equivariance,
         EvolutionStability,
+        FeatureClusters,
         FieldOfView,
+        Inversion,
         LayerTable,
         MapSpectrum,
+        MaskingAudit,
+        Robustness,
         RotationAccuracy,
     )
     from evolvent.experiments.trained import TrainedCell
 
 _SEEDS = 24  # of a variant that are read at most
+_INVERTED = 6  # layers, unless one is chosen
 
 Rows = tuple[list[str], list[list[str]]]
 """The columns of a table and its rows."""
@@ -116,6 +123,37 @@ def _angle_rows(found: RotationAccuracy) -> Rows:
     return ["rotated by", f"accuracy on {count(found.count)} images"], [*rows, ["mean", percent(found.mean, 2)]]
 
 
+ROBUSTNESS_COLUMNS = ["images", "top-1", "top-5", "mean over classes", "deviation over classes"]
+
+
+def robustness_rows(found: Robustness) -> Rows:
+    """A row for each perturbation."""
+    rows = [
+        [one.title, *(percent(share, 2) for share in (one.top1, one.top5, one.class_mean, one.class_std))]
+        for one in found.accuracies
+    ]
+    return ROBUSTNESS_COLUMNS, rows
+
+
+def _masking_rows(found: MaskingAudit) -> Rows:
+    result = {True: "passed", False: "FAILED", None: NONE}
+    rows = [[check.name, result[check.passed], check.said] for check in found.checks]
+    return ["check for masked gradients", "result", "measured"], rows
+
+
+def _cluster_rows(found: FeatureClusters) -> Rows:
+    rows = [
+        ["on the map (t-SNE)", decimal(found.silhouette_map, 4)],
+        [f"on the features, {count(found.dimension)} numbers each", decimal(found.silhouette_features, 4)],
+    ]
+    return ["silhouette score", f"{count(len(found.labels))} images"], rows
+
+
+def _inversion_rows(found: list[Inversion]) -> Rows:
+    rows = [[one.layer, *(percent(float(np.mean(e))) for e in (one.errors, one.pixel_errors))] for one in found]
+    return ["layer", "error of the representation", "error of the image"], rows
+
+
 def _error(value: float) -> str:
     return NONE if np.isnan(value) else decimal(value, 2)
 
@@ -148,18 +186,21 @@ class Analysis:
     """One kind of analysis.
 
     Attributes:
-        measure: looks at a trained cell, on at most so many inputs, and tells how far it is.
+        measure: looks at a trained cell, on at most so many inputs, and tells how far it is; with ``by_layer`` it takes
+            the name of a layer, too.
         rows: what is printed.
         stored_as: under which name its list is stored; empty if it is a record.
         inputs: how many inputs are looked at, unless the user says.
         warnings: what a user should be warned of.
+        by_layer: whether it can look at a layer of the user's choice.
     """
 
-    measure: Callable[[TrainedCell, int, Tell], Any]
+    measure: Callable[..., Any]
     rows: Callable[[Any], Rows]
     stored_as: str = ""
     inputs: int = 8
     warnings: Callable[[Any], list[str]] = lambda found: []
+    by_layer: bool = False
 
 
 def _on_examples(function: str, as_trained: bool = False) -> Callable[[TrainedCell, int, Tell], Any]:
@@ -187,6 +228,55 @@ def _rotation_accuracy(trained: TrainedCell, inputs: int, tell: Tell) -> Rotatio
     return rotation_accuracy(some.classifier, some.images, some.labels, background=some.background, tell=tell)
 
 
+def measured_robustness(trained: TrainedCell, inputs: int, tell: Tell, **options: Any) -> Robustness:
+    """The robustness of a trained classifier; further options are those of ``analysis.measure_robustness``."""
+    from evolvent.analysis import measure_robustness
+
+    some = trained.labelled_images(inputs)
+    return measure_robustness(_of_pixels(some.classifier), some.images, some.labels, classes=some.classes, tell=tell,
+                              **options)  # fmt: skip
+
+
+def measured_masking(trained: TrainedCell, inputs: int, tell: Tell, **options: Any) -> MaskingAudit:
+    """Whether the robustness of a trained classifier can be trusted, by ``analysis.audit_masking``."""
+    from evolvent.analysis import audit_masking
+
+    some = trained.labelled_images(inputs)
+    return audit_masking(_of_pixels(some.classifier), some.images, some.labels, tell=tell, **options)
+
+
+def _of_pixels(classifier: nn.Module) -> nn.Module:
+    """A run's classifier as a function of pixels in [0, 1], with exact gradients."""
+    from evolvent import set_gradient
+    from evolvent.analysis.robustness import OfBytes
+
+    set_gradient(classifier, "backprop")
+    return OfBytes(classifier).eval()
+
+
+def _feature_clusters(trained: TrainedCell, inputs: int, tell: Tell, layer: str | None = None) -> FeatureClusters:
+    from evolvent.analysis import feature_clusters, features_at, find_layer
+
+    some = trained.labelled_images(inputs)
+    chosen = find_layer(trained.task.model, layer) if layer else None
+    found = feature_clusters(features_at(some.classifier, some.images, chosen), some.labels, classes=some.classes)
+    return replace(found, layer=layer or "")
+
+
+def _inversions(trained: TrainedCell, inputs: int, tell: Tell, layer: str | None = None) -> list[Inversion]:
+    """By default of all evolutions, or of the network's parts if it has none."""
+    from evolvent import evolutions
+    from evolvent.analysis import find_layer, invert
+
+    some, network = trained.labelled_images(inputs), trained.task.model
+    named = [name for name, _ in evolutions(network)] or [name for name, _ in network.named_children()]
+    chosen, classifier, found = [layer] if layer else named[:_INVERTED], _of_pixels(some.classifier), []
+    for place, name in enumerate(chosen):
+        within = lambda share, place=place: tell((place + share) / len(chosen))  # noqa: E731
+        found.append(invert(classifier, some.images, find_layer(network, name), name=name, tell=within))
+    return found
+
+
 def _equivariance(trained: TrainedCell, inputs: int, tell: Tell) -> Equivariance:
     from evolvent.analysis import measure_equivariance
 
@@ -207,6 +297,10 @@ def _unstable_steps(found: list[EvolutionStability]) -> list[str]:
     return [one.warning for one in found if one.warning]
 
 
+def _masked(found: MaskingAudit) -> list[str]:
+    return [] if found.trusted else [found.verdict]
+
+
 def _broken_layer(found: Equivariance) -> list[str]:
     return [found.first_broken] if found.first_broken else []
 
@@ -219,6 +313,10 @@ ANALYSES = {
     "angles": Analysis(_rotation_accuracy, _angle_rows, inputs=1000),
     "equivariance": Analysis(_equivariance, _equivariance_rows, inputs=4, warnings=_broken_layer),
     "coefficients": Analysis(_coefficients, _coefficient_rows, inputs=3),
+    "features": Analysis(_feature_clusters, _cluster_rows, inputs=1000, by_layer=True),
+    "inversion": Analysis(_inversions, _inversion_rows, "layers", inputs=4, by_layer=True),
+    "robustness": Analysis(measured_robustness, robustness_rows, inputs=1000),
+    "masking": Analysis(measured_masking, _masking_rows, inputs=100, warnings=_masked),
 }
 
 

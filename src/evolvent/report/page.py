@@ -15,16 +15,19 @@ from evolvent.report.configuration import configuration_section
 from evolvent.report.cost import cost_section, layers_section
 from evolvent.report.curves import curves_section, training_section
 from evolvent.report.equivariance import equivariance_section
+from evolvent.report.feature_clusters import clusters_section
 from evolvent.report.features import features_sections
 from evolvent.report.fields import fields_sections
 from evolvent.report.fractions import fractions_section
 from evolvent.report.galleries import galleries_sections
+from evolvent.report.inversion import inversion_section
 from evolvent.report.label_maps import label_maps_sections
 from evolvent.report.markup import text
 from evolvent.report.matrices import matrices_sections
 from evolvent.report.numbers import count
 from evolvent.report.overview import page_title, run_header, summary_section
 from evolvent.report.receptive_field import field_of_view_section
+from evolvent.report.robustness import masking_section, robustness_section
 from evolvent.report.rotation import angles_section
 from evolvent.report.runs import Run, Series, list_series, read_runs, renumbered
 from evolvent.report.stability import stability_section
@@ -71,6 +74,10 @@ def report_html(runs: Sequence[Run | Path]) -> str:
         fractions_section(all_series),
         *findings_sections(subjects),
         angles_section(drawn),
+        clusters_section(drawn),
+        inversion_section(drawn),
+        robustness_section(drawn),
+        masking_section(drawn),
         equivariance_section(drawn),
         coefficients_section(drawn),
         stability_section(drawn),

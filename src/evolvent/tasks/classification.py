@@ -142,7 +142,8 @@ class Classification(ImageTask):
         images = images_of(test)
         some, _ = split(images, min(1.0, count / len(images)), _DRAW_SEED)
         classifier = nn.Sequential(self.preprocess, self.model)
-        return LabelledImages(classifier, some.images[:], some.labels, background=255 * self.preprocess.mean)
+        background = 255 * self.preprocess.mean
+        return LabelledImages(classifier, some.images[:], some.labels, background, self.classes)
 
     def _inference_seconds(self, test: Batches) -> dict[str, float]:
         """Wall-clock seconds for ``task.timed_images`` images at once, the shortest of some attempts."""

@@ -102,12 +102,14 @@ class LabelledImages:
         images: (N, C, H, W).
         labels: int64 (N,).
         background: what lies outside of an image, (C, H, W).
+        classes: names of the classes; empty if they have none.
     """
 
     classifier: nn.Module
     images: Tensor
     labels: Tensor
     background: Tensor
+    classes: Sequence[str] = ()
 
 
 class Task(nn.Module, ABC):
