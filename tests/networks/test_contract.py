@@ -14,8 +14,9 @@ from evolvent.networks.building import GraphOptions
 from evolvent.testing import check_compiles, check_network
 
 # For families that do not take images of the default size; all others get two 3x32x32 images.
-INPUTS = {"odenet": (2, 1, 28, 28), "rknet": (2, 1, 28, 28), "point_resnet": (4, 2), "diff_resnet": (12, 2),
-          "diff_resnet_fewshot": (2, 12, 512), "steerable_pdo": (2, 1, 28, 28), "epdo": (2, 1, 28, 28)}
+INPUTS = {"odenet": (2, 1, 28, 28), "rknet": (2, 1, 28, 28), "point_resnet": (4, 2), "perceptron": (4, 2),
+          "diff_resnet": (12, 2), "diff_resnet_fewshot": (2, 12, 512), "steerable_pdo": (2, 1, 28, 28),
+          "epdo": (2, 1, 28, 28)}
 SCALES = {"resnet26_epdo": 0.1}  # its layers are quadratic: before there are statistics, large features overflow
 SMALL = {"channels": (4, 8), "blocks": 2}
 SMALL_OTHERWISE = {

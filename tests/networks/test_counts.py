@@ -47,6 +47,7 @@ REGISTERED = {
     "nonlocal_hamiltonian74": 558_762,
     "odenet": 208_266,
     "parabolic": 984_362,
+    "perceptron": 1_981,
     "point_resnet": 1_170,
     "preresnet": 569_370,
     "preresnet20": 569_370,

@@ -14,6 +14,7 @@ from evolvent.networks import (
     nonlocal_hamiltonian,
     odenet,
     parabolic,
+    perceptron,
     points,
     resnet,
     resnet26,
@@ -26,6 +27,7 @@ from evolvent.networks._skeleton import ImageNetwork
 from evolvent.networks.diff_resnet import DiffusionNetwork
 from evolvent.networks.diff_resnet_fewshot import FewShotNetwork
 from evolvent.networks.nonlocal_block import NonlocalBlock
+from evolvent.networks.perceptron import Perceptron
 from evolvent.networks.points import PointNetwork
 from evolvent.networks.refinement import refine
 
@@ -39,6 +41,7 @@ __all__ = [
     "ModelSpec",
     "NonlocalBlock",
     "Paper",
+    "Perceptron",
     "PointNetwork",
     "building",
     "cnn",
@@ -57,6 +60,7 @@ __all__ = [
     "nonlocal_hamiltonian",
     "odenet",
     "parabolic",
+    "perceptron",
     "points",
     "refine",
     "resnet",
