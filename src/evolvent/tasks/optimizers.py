@@ -1,8 +1,8 @@
-"""Optimisers by name: SGD and Adam with decay on weights only, and L-BFGS."""
+"""Optimisers by name: SGD and Adam with decay on weights only, L-BFGS, and methods with a dense inverse Hessian."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Literal
 
 import torch
@@ -10,6 +10,7 @@ from pydantic import Field
 from torch import nn
 
 from evolvent._core.config import Config
+from evolvent.tasks.quasi_newton import QuasiNewton, warn_of_precision
 
 
 class OptimizerConfig(Config):
@@ -18,13 +19,15 @@ class OptimizerConfig(Config):
     Decay acts on tensors with two or more axes (matrices and convolution kernels), never on biases or normalisations.
     """
 
-    name: Literal["sgd", "adam", "lbfgs"] = "sgd"
-    lr: float = Field(default=0.1, gt=0)
+    name: Literal["sgd", "adam", "lbfgs", "bfgs", "ssbfgs", "ssbroyden"] = Field(
+        default="sgd", description="ssbfgs and ssbroyden are self-scaled, with a dense inverse Hessian like bfgs"
+    )
+    lr: float = Field(default=0.1, gt=0, description="of SGD, Adam and L-BFGS; the others search along a line from 1")
     momentum: float = Field(default=0.9, ge=0, lt=1, description="of SGD")
     nesterov: bool = Field(default=False, description="of SGD")
     betas: tuple[float, float] = Field(default=(0.9, 0.999), description="of Adam")
     weight_decay: float = Field(default=0.0, ge=0, description="of SGD and Adam")
-    iterations: int = Field(default=20, ge=1, description="of L-BFGS in each step")
+    iterations: int = Field(default=20, ge=1, description="of L-BFGS and BFGS methods in each step")
     history: int = Field(default=20, ge=1, description="pairs of vectors that L-BFGS keeps")
 
 
@@ -32,18 +35,45 @@ def make_optimizer(parameters: Iterable[nn.Parameter], config: OptimizerConfig) 
     """The optimiser over the given parameters, those of them that are trained."""
     trained = [p for p in parameters if p.requires_grad]
     if config.name == "lbfgs":
-        return torch.optim.LBFGS(
-            trained,
-            lr=config.lr,
-            max_iter=config.iterations,
-            history_size=config.history,
-            line_search_fn="strong_wolfe",
-        )
+        return LimitedMemory(trained, config.lr, config.iterations, config.history)
+    if config.name in ("bfgs", "ssbfgs", "ssbroyden"):
+        return QuasiNewton(trained, config.name, config.iterations)
     groups = _decay_groups(trained, config.weight_decay)
     if config.name == "adam":
         fused = not torch.cuda.is_available()  # one pass over weights and moments instead of many
         return torch.optim.Adam(groups, lr=config.lr, betas=config.betas, fused=fused)
     return torch.optim.SGD(groups, lr=config.lr, momentum=config.momentum, nesterov=config.nesterov)
+
+
+class LimitedMemory(torch.optim.LBFGS):
+    """PyTorch's L-BFGS, which goes on until rounding ends it; :attr:`stopped` says so after a step."""
+
+    def __init__(self, parameters: list[nn.Parameter], lr: float, iterations: int, history: int) -> None:
+        super().__init__(
+            parameters,
+            lr=lr,
+            max_iter=iterations,
+            max_eval=25 * iterations + 25,  # one line search has at most 25
+            tolerance_grad=0.0,  # the defaults end trainings of small losses early, without a word
+            tolerance_change=0.0,
+            history_size=history,
+            line_search_fn="strong_wolfe",
+        )
+        self.stopped = ""
+
+    def step(self, closure: Callable[[], Any]) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        before = self._iterations
+        loss = super().step(closure)
+        ended = self._iterations - before < self.param_groups[0]["max_iter"]
+        dtype = str(self._params[0].dtype)[6:]
+        self.stopped = f"no step lowers the objective by more than {dtype} rounds it" if ended else ""
+        if ended and dtype == "float32":
+            warn_of_precision("L-BFGS", self._iterations, self.stopped)
+        return loss
+
+    @property
+    def _iterations(self) -> int:
+        return self.state[self._params[0]].get("n_iter", 0)
 
 
 def needs_closure(optimizer: torch.optim.Optimizer) -> bool:
