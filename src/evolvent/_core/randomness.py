@@ -38,6 +38,9 @@ class Stream(IntEnum):
     EPISODE_CLASSES = 20
     EPISODE_POINTS = 21
     EPISODE_SIZES = 22
+    COLLOCATION = 23
+    SAMPLES = 24
+    SAMPLE_NOISE = 25
 
     @property
     def place(self) -> tuple[str, ...]:
@@ -47,7 +50,7 @@ class Stream(IntEnum):
     @property
     def seeds_torch(self) -> bool:
         """Whether a key seeds torch's own generators, which share no numbers with the counter-based one here."""
-        return self in (Stream.WEIGHTS, Stream.STEP, Stream.POINTS)
+        return self in (Stream.WEIGHTS, Stream.STEP, Stream.POINTS, Stream.COLLOCATION)
 
 
 _PLACES = {
@@ -62,6 +65,7 @@ _PLACES = {
     Stream.EPISODE_CLASSES: ("epoch",),
     Stream.EPISODE_POINTS: ("epoch",),
     Stream.EPISODE_SIZES: ("epoch",),
+    Stream.COLLOCATION: ("part", "epoch"),
 }
 _SPLIT_PLACE = 0x5711
 _BARE = frozenset({Stream.ORDER, Stream.WEIGHTS, Stream.STEP})

@@ -10,6 +10,7 @@ from evolvent._core.files import cache_folder
 from evolvent._core.randomness import normal, uniform
 from evolvent.data.augment import add_noise, random_crop, random_exposure, random_flip, random_rotation, rotate
 from evolvent.data.checking import CheckReport, FileReport, PartReport, check
+from evolvent.data.collocation import CollocationPoints, Samples
 from evolvent.data.datasets import CatalogueEntry, Download, Shipped, describe, list_datasets, register_dataset
 from evolvent.data.episodes import EpisodeBatch, Episodes
 from evolvent.data.feature_file import FeatureSet, read_features, write_features
@@ -39,6 +40,7 @@ __all__ = [
     "Batches",
     "CatalogueEntry",
     "CheckReport",
+    "CollocationPoints",
     "Download",
     "DownloadProgress",
     "EpisodeBatch",
@@ -59,6 +61,7 @@ __all__ = [
     "PartReport",
     "PointCloud",
     "Preprocess",
+    "Samples",
     "Shipped",
     "Source",
     "TensorSource",

@@ -16,6 +16,7 @@ from evolvent.tasks.findings import (
 )
 from evolvent.tasks.nodes import Nodes
 from evolvent.tasks.optimizers import OptimizerConfig, make_optimizer, needs_closure
+from evolvent.tasks.pde import Pde
 from evolvent.tasks.points import Points
 from evolvent.tasks.schedules import ScheduleConfig, learning_rate_factor
 from evolvent.tasks.segmentation import Segmentation
@@ -55,6 +56,7 @@ __all__ = [
     "Matrix",
     "Nodes",
     "OptimizerConfig",
+    "Pde",
     "Plan",
     "Points",
     "ScheduleConfig",

@@ -12,6 +12,8 @@ from torch import nn
 from evolvent._core.config import Config
 from evolvent.tasks.quasi_newton import QuasiNewton, warn_of_precision
 
+_ITERATIONS = 20  # of quasi-Newton methods in each step
+
 
 class OptimizerConfig(Config):
     r"""Which optimiser, and the decay :math:`\tfrac{\alpha_1}{2}\|K\|_F^2` of weights (Bohn et al. 2021, eq. 4.7).
@@ -27,7 +29,9 @@ class OptimizerConfig(Config):
     nesterov: bool = Field(default=False, description="of SGD")
     betas: tuple[float, float] = Field(default=(0.9, 0.999), description="of Adam")
     weight_decay: float = Field(default=0.0, ge=0, description="of SGD and Adam")
-    iterations: int = Field(default=20, ge=1, description="of L-BFGS and BFGS methods in each step")
+    iterations: int | None = Field(
+        default=None, ge=1, description="in each step, on one batch; 20 of L-BFGS and BFGS methods, else 1 if null"
+    )
     history: int = Field(default=20, ge=1, description="pairs of vectors that L-BFGS keeps")
 
 
@@ -35,14 +39,48 @@ def make_optimizer(parameters: Iterable[nn.Parameter], config: OptimizerConfig) 
     """The optimiser over the given parameters, those of them that are trained."""
     trained = [p for p in parameters if p.requires_grad]
     if config.name == "lbfgs":
-        return LimitedMemory(trained, config.lr, config.iterations, config.history)
+        return LimitedMemory(trained, config.lr, config.iterations or _ITERATIONS, config.history)
     if config.name in ("bfgs", "ssbfgs", "ssbroyden"):
-        return QuasiNewton(trained, config.name, config.iterations)
+        return QuasiNewton(trained, config.name, config.iterations or _ITERATIONS)
     groups = _decay_groups(trained, config.weight_decay)
     if config.name == "adam":
         fused = not torch.cuda.is_available()  # one pass over weights and moments instead of many
-        return torch.optim.Adam(groups, lr=config.lr, betas=config.betas, fused=fused)
-    return torch.optim.SGD(groups, lr=config.lr, momentum=config.momentum, nesterov=config.nesterov)
+        made = torch.optim.Adam(groups, lr=config.lr, betas=config.betas, fused=fused)
+    else:
+        made = torch.optim.SGD(groups, lr=config.lr, momentum=config.momentum, nesterov=config.nesterov)
+    return made if (config.iterations or 1) == 1 else Repeated(made, config.iterations or 1)
+
+
+class Repeated(torch.optim.Optimizer):
+    """Several iterations of a first-order method on one batch, as one step, like those of quasi-Newton methods.
+
+    Args:
+        inner: the method.
+        iterations: of each step.
+    """
+
+    needs_closure = True
+
+    def __init__(self, inner: torch.optim.Optimizer, iterations: int) -> None:
+        super().__init__(inner.param_groups, inner.defaults)
+        self.inner, self.iterations = inner, iterations
+        self._share()
+
+    def step(self, closure: Callable[[], Any]) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        first = None
+        for _ in range(self.iterations):
+            loss = closure()
+            first = loss if first is None else first
+            self.inner.step()
+        return first
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        super().load_state_dict(state_dict)
+        self._share()
+
+    def _share(self) -> None:
+        """Groups and state are the inner method's; this object gives them to whoever reads or restores them."""
+        self.inner.param_groups, self.inner.state = self.param_groups, self.state
 
 
 class LimitedMemory(torch.optim.LBFGS):
