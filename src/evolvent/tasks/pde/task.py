@@ -51,7 +51,8 @@ class Pde(Task):
         assert isinstance(source, CollocationPoints)
         self.source, self.problem = source, source.problem
         settings: PdeSettings = setup.settings
-        self.figures = (*type(self).figures, *(_figure_at(t) for t in settings.times))
+        more = () if settings.library is None else (Figure("terms", "terms of the equation", "count"),)
+        self.figures = (*type(self).figures, *more, *(_figure_at(t) for t in settings.times))
         self.register_buffer("points", source.draw(source.count, setup.seed, 0))
         self.register_buffer("epochs_seen", torch.zeros((), dtype=torch.int64))
         start = {self.problem.time: self.problem.domain.get(self.problem.time, (0.0, 0.0))[0]}
@@ -215,6 +216,7 @@ class Pde(Task):
         findings = Findings(figures=figures, answer="" if equation is None else equation.equation.text())
         figures |= add_solution(self, findings, test)
         if equation is not None:
+            figures["terms"] = len(equation.kept)
             findings.tables.append(equation_table(equation))
         return findings
 
