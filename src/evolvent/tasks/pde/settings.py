@@ -38,7 +38,7 @@ class LibrarySettings(Config):
     orders: int = Field(default=3, ge=1, description="the highest j")
     eliminate_at: list[int] = Field(default=[], description="epochs after which terms are left out")
     growth: float = Field(
-        default=1.2, gt=1, description="a term is left out if the squared residual grows by less than this factor"
+        default=2.0, gt=1, description="a term is left out if the squared residual grows by less than this factor"
     )
 
 

@@ -30,7 +30,7 @@ def add_solution(task: Pde, findings: Findings, test: Batches) -> dict[str, floa
         u, reference = _values(task, points), problem.solution(points)
         errors[f"error_at_{time:g}"] = ((u - reference).norm() / reference.norm()).item()
         if len(problem.space) == 1:
-            findings.curves.append(_line(problem, points, u, reference, time))
+            findings.curves.extend(_lines(problem, points, u, reference, time))
     return errors
 
 
@@ -64,11 +64,16 @@ def _at_time(problem: Problem, time: float) -> Tensor:
     return points
 
 
-def _line(problem: Problem, points: Tensor, u: Tensor, reference: Tensor, time: float) -> Curve:
+def _lines(problem: Problem, points: Tensor, u: Tensor, reference: Tensor, time: float) -> list[Curve]:
     [space] = problem.space
     x = points[:, problem.coordinates.index(space)].tolist()
-    series = {"reference": (x, reference[:, 0].tolist()), "prediction": (x, u[:, 0].tolist())}
-    return Curve(f"{problem.time} = {time:g}", space, problem.unknowns[0], series)
+    moment, unknown = f"{problem.time} = {time:g}", problem.unknowns[0]
+    lines = {"reference": (x, reference[:, 0].tolist()), "prediction": (x, u[:, 0].tolist())}
+    off = {"difference": (x, (u - reference)[:, 0].tolist())}
+    return [
+        Curve(moment, space, unknown, lines),
+        Curve(f"Prediction minus reference, {moment}", space, unknown, off),
+    ]
 
 
 def equation_table(discovery: Discovery) -> Table:
