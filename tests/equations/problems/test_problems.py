@@ -11,7 +11,7 @@ from evolvent.equations.problems import Condition, Problem, create_problem, list
 from evolvent.errors import ConfigError, ShapeError, UnknownNameError
 
 QUICK = {"allen-cahn": {"diffusion": 0.01}, "burgers": {"viscosity": 0.05}, "kdv": {"dispersion": 0.01}, "heat": {},
-         "kuramoto-sivashinsky": {"until": 0.2}, "schroedinger": {"until": 0.3}}  # fmt: skip
+         "kuramoto-sivashinsky": {"until": 0.2}, "schroedinger": {"until": 0.3, "half_width": 15.0}}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
