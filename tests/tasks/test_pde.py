@@ -14,6 +14,7 @@ from evolvent.experiments.grid import run_grid
 from evolvent.experiments.recipe import Recipe
 from evolvent.tasks import TASKS, OptimizerConfig, Pde, Plan, Setup
 from evolvent.tasks.pde import Discovery, PdeData, PdeSettings
+from evolvent.tasks.quasi_newton import PrecisionWarning
 
 
 def made(model=None, data=None, seed=0, **settings) -> Pde:
@@ -152,6 +153,13 @@ def test_the_training_ends_when_the_optimiser_does():
     for _ in range(3):
         task.epoch_ends({})
     assert task.optimizer_stops("network", "")
+
+
+def test_lbfgs_that_float32_ended_is_warned_of():
+    task = made(phases=[{"steps": 1, "optimizer": {"name": "lbfgs"}}])
+    with pytest.warns(PrecisionWarning, match="float32 ended L-BFGS: it is tired"):
+        task.optimizer_stops("phase1", "it is tired of float32")
+    task.optimizer_stops("network", "it is tired of float32")  # other methods have said it themselves
 
 
 def test_networks_that_take_no_coordinates_and_wrong_grids_are_refused():

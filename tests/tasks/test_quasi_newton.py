@@ -144,8 +144,8 @@ def test_the_end_has_a_reason_and_float32_is_blamed(name):
         x, objective, _, _ = quadratic(6, dtype=dtype)
         optimizer = make_optimizer([x], OptimizerConfig(name=name, iterations=200, lr=1.0))
         assert needs_closure(optimizer)
-        if dtype == torch.float32:
-            with pytest.warns(PrecisionWarning, match=r"float32 ended .* after \d+ iterations: .*64-true"):
+        if dtype == torch.float32 and name != "lbfgs":
+            with pytest.warns(PrecisionWarning, match=r"float32 ended .*after \d+ iterations.*64-true"):
                 optimizer.step(closure(optimizer, objective))
         else:
             optimizer.step(closure(optimizer, objective))

@@ -10,7 +10,7 @@ from pydantic import Field
 from torch import nn
 
 from evolvent._core.config import Config
-from evolvent.tasks.quasi_newton import QuasiNewton, warn_of_precision
+from evolvent.tasks.quasi_newton import QuasiNewton
 
 _ITERATIONS = 20  # of quasi-Newton methods in each step
 
@@ -84,34 +84,35 @@ class Repeated(torch.optim.Optimizer):
 
 
 class LimitedMemory(torch.optim.LBFGS):
-    """PyTorch's L-BFGS, which goes on until rounding ends it; :attr:`stopped` says so after a step."""
+    """PyTorch's L-BFGS, which goes on until rounding ends it; :attr:`stopped` says so after a step.
+
+    PyTorch's own tolerances suit float32. In float64 they would end trainings of small losses early, without a word.
+    """
 
     def __init__(self, parameters: list[nn.Parameter], lr: float, iterations: int, history: int) -> None:
         super().__init__(
             parameters,
             lr=lr,
             max_iter=iterations,
-            max_eval=25 * iterations + 25,  # one line search has at most 25
-            tolerance_grad=0.0,  # the defaults end trainings of small losses early, without a word
-            tolerance_change=0.0,
             history_size=history,
             line_search_fn="strong_wolfe",
         )
         self.stopped = ""
 
     def step(self, closure: Callable[[], Any]) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
-        before = self._iterations
+        group, before = self.param_groups[0], self._counts()
+        if self._params[0].dtype == torch.float64:  # which may be decided after this object was made
+            group["tolerance_grad"], group["tolerance_change"] = 1e-14, 1e-20
         loss = super().step(closure)
-        ended = self._iterations - before < self.param_groups[0]["max_iter"]
+        iterations, evaluations = (now - then for now, then in zip(self._counts(), before, strict=True))
+        ended = iterations < group["max_iter"] and evaluations < group["max_eval"]
         dtype = str(self._params[0].dtype)[6:]
-        self.stopped = f"no step lowers the objective by more than {dtype} rounds it" if ended else ""
-        if ended and dtype == "float32":
-            warn_of_precision("L-BFGS", self._iterations, self.stopped)
+        self.stopped = f"no step changes the objective by more than {dtype} rounds it" if ended else ""
         return loss
 
-    @property
-    def _iterations(self) -> int:
-        return self.state[self._params[0]].get("n_iter", 0)
+    def _counts(self) -> tuple[int, int]:
+        state = self.state[self._params[0]]
+        return state.get("n_iter", 0), state.get("func_evals", 0)
 
 
 def needs_closure(optimizer: torch.optim.Optimizer) -> bool:

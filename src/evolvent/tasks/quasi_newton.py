@@ -25,10 +25,10 @@ class PrecisionWarning(UserWarning):
     """The rounding of float32 ended an optimisation that float64 would have carried on."""
 
 
-def warn_of_precision(method: str, iterations: int, reason: str) -> None:
+def warn_of_precision(method: str, reason: str) -> None:
+    """Say that a method ended for a reason that float64 would not have had."""
     warnings.warn(
-        f"float32 ended {method} after {iterations} iterations: {reason}. Train in float64 (training.precision: "
-        "64-true).",
+        f"float32 ended {method}: {reason}. Train in float64 (training.precision: 64-true).",
         PrecisionWarning,
         stacklevel=3,
     )
@@ -126,9 +126,9 @@ class QuasiNewton(torch.optim.Optimizer):
 
     def _no_progress(self, value: float, iterations: int) -> str:
         dtype = self._params[0].dtype
-        reason = f"no step lowers the objective, {value:.3g}, by more than {str(dtype)[6:]} rounds it"
+        reason = f"after {iterations} iterations no step lowers {value:.3g} by more than {str(dtype)[6:]} rounds it"
         if dtype == torch.float32:
-            warn_of_precision(FORMULAS[self.param_groups[0]["formula"]], iterations, reason)
+            warn_of_precision(FORMULAS[self.param_groups[0]["formula"]], reason)
         return reason
 
     def _state(self) -> dict[str, Any]:
@@ -139,8 +139,9 @@ class QuasiNewton(torch.optim.Optimizer):
         return state
 
     def _forget(self, formula: Formula) -> InverseHessian:
-        state = self.state[self._params[0]]
-        hessian = InverseHessian.identity(sum(p.numel() for p in self._params), self._params[0], formula)
+        state, size = self.state[self._params[0]], sum(p.numel() for p in self._params)
+        _check_memory(size, self._params[0])  # again: parameters may have become float64 since they were given
+        hessian = InverseHessian.identity(size, self._params[0], formula)
         state["inverse"], state["updates"] = hessian.matrix, 0
         return hessian
 

@@ -16,7 +16,7 @@ QUICK = {"allen-cahn": {"diffusion": 0.01}, "burgers": {"viscosity": 0.05}, "kdv
 
 @pytest.fixture(scope="module")
 def problems():
-    return {name: create_problem(name, **QUICK[name]) for name in list_problems()}
+    return {name: create_problem(name, **options) for name, options in QUICK.items()}
 
 
 @pytest.mark.parametrize("name", list_problems())

@@ -20,6 +20,7 @@ from evolvent.tasks.findings import Figure, Findings
 from evolvent.tasks.pde.discovery import Discovery
 from evolvent.tasks.pde.settings import LossWeights, PdeData, PdeSettings
 from evolvent.tasks.pde.view import add_solution, equation_table
+from evolvent.tasks.quasi_newton import warn_of_precision
 from evolvent.tasks.task import Plan, Setup, Sums, Task, Turn, register_task, trainable
 
 _MAIN = "network"  # turn of the recipe's own optimiser
@@ -197,6 +198,9 @@ class Pde(Task):
     def optimizer_stops(self, turn: str, reason: str) -> bool:
         """The end, unless another phase or other points follow."""
         settings = self.setup.settings
+        optimizers = {_phase_name(n): phase.optimizer for n, phase in enumerate(settings.phases)}
+        if optimizers.get(turn, self.setup.optimizer).name == "lbfgs" and "float32" in reason:
+            warn_of_precision("L-BFGS", reason)
         later = [*settings.resample_at, *(settings.library.eliminate_at if settings.library else [])]
         return turn == _MAIN and all(epoch <= int(self.epochs_seen) for epoch in later)
 
