@@ -50,6 +50,7 @@ REGISTERED = {
     "odenet_mobile": 1_007_562,
     "parabolic": 984_362,
     "bsde": 34_531,
+    "perceptron": 1_981,
     "point_resnet": 1_170,
     "preresnet": 569_370,
     "preresnet20": 569_370,

@@ -62,3 +62,32 @@ def test_lbfgs_solves_a_least_squares_problem():
 
     optimizer.step(objective)
     torch.testing.assert_close(layer.weight.detach(), torch.ones(1, 3, dtype=torch.float64), atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize("name", ["sgd", "adam"])
+def test_several_iterations_in_one_step_are_several_steps(name):
+    torch.manual_seed(0)
+    x, start = torch.randn(20, 3), nn.Linear(3, 1).state_dict()
+    ends = []
+    for iterations in (1, 3):
+        layer = nn.Linear(3, 1)
+        layer.load_state_dict(start)
+        config = OptimizerConfig(name=name, lr=0.05, iterations=iterations)
+        optimizer = make_optimizer(layer.parameters(), config)
+        assert needs_closure(optimizer) == (iterations > 1)
+
+        def objective(layer=layer) -> torch.Tensor:
+            layer.zero_grad()
+            loss = (layer(x) - x.sum(1, keepdim=True)).square().mean()
+            loss.backward()
+            return loss
+
+        for _ in range(6 // iterations):
+            again = make_optimizer(layer.parameters(), config)  # each step goes on from a saved state
+            again.load_state_dict(optimizer.state_dict())
+            optimizer = again
+            if iterations == 1:
+                objective()
+            optimizer.step(objective) if iterations > 1 else optimizer.step()
+        ends.append(layer.weight.detach().clone())
+    assert torch.equal(*ends)

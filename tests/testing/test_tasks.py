@@ -41,6 +41,18 @@ RECIPES: dict[str, dict[str, Any]] = {
         "task": {"name": "segmentation", "class_weights": "median"},
         "training": {"epochs": 2},
     },
+    "pde": {
+        "model": {"name": "perceptron", "options": {"width": 5, "layers": 2}},
+        "data": {"name": "heat", "points": 24, "samples": 6, "noise": 0.01, "grid": [6, 5], "face_points": 8},
+        "task": {
+            "name": "pde",
+            "phases": [{"steps": 2, "optimizer": {"name": "adam", "lr": 0.01, "iterations": 2}}],
+            "resample_at": [1],
+            "times": [0.5],
+        },
+        "optimizer": {"name": "ssbroyden", "iterations": 3},
+        "training": {"steps": 6, "epoch_steps": 2, "precision": "64-true"},
+    },
     "points": {
         "model": POINTS,
         "data": {"points": 12, "batch_size": 8, "validation": 6},

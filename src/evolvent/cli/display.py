@@ -92,6 +92,8 @@ class TerminalObserver(Observer):
     def cell_ends(self, cell: Cell, folder: Path, result: Result) -> None:
         speed = "" if result.rows_per_second is None else f"  {_rate(result.rows_per_second)} {result.rows}/s"
         self._finish(cell, f"✓ {cell.label}: {_test_figures(result)}  {duration(result.seconds)}{speed}")
+        for turn, reason in result.stopped.items():
+            show_line(f"  optimiser of {turn} stopped: {reason}")
 
     def cell_fails(self, cell: Cell, folder: Path, reason: str) -> None:
         self._finish(cell, f"✗ {cell.label}: {reason}")

@@ -11,6 +11,7 @@ from evolvent._core.randomness import normal, uniform
 from evolvent.data.augment import add_noise, random_crop, random_exposure, random_flip, random_rotation, rotate
 from evolvent.data.brownian import BrownianPaths
 from evolvent.data.checking import CheckReport, FileReport, PartReport, check
+from evolvent.data.collocation import CollocationPoints, Samples
 from evolvent.data.datasets import CatalogueEntry, Download, Shipped, describe, list_datasets, register_dataset
 from evolvent.data.episodes import EpisodeBatch, Episodes
 from evolvent.data.feature_file import FeatureSet, read_features, write_features
@@ -42,6 +43,7 @@ __all__ = [
     "BrownianPaths",
     "CatalogueEntry",
     "CheckReport",
+    "CollocationPoints",
     "Download",
     "DownloadProgress",
     "EpisodeBatch",
@@ -63,6 +65,7 @@ __all__ = [
     "PartReport",
     "PointCloud",
     "Preprocess",
+    "Samples",
     "Shipped",
     "Source",
     "TensorSource",

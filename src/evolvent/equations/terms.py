@@ -17,11 +17,42 @@ class Derivatives:
     Args:
         value: u.
         along: coordinate -> derivatives in it, from the first.
+        mixed: derivatives in several coordinates, by names such as ``xy``.
+        points: coordinate -> its value at the points, for equations that depend on where they are.
+
+    >>> import torch
+    >>> u = Derivatives(torch.ones(1), {"x": [torch.zeros(1), torch.full((1,), 2.0)]})
+    >>> u["xx"].item(), u["x"].item(), u[""].item()
+    (2.0, 0.0, 1.0)
     """
 
-    def __init__(self, value: Tensor, along: Mapping[str, Sequence[Tensor]]) -> None:
+    def __init__(
+        self,
+        value: Tensor,
+        along: Mapping[str, Sequence[Tensor]],
+        mixed: Mapping[str, Tensor] | None = None,
+        points: Mapping[str, Tensor] | None = None,
+    ) -> None:
         self.value, self.along = value, along
+        self.mixed, self.points = mixed or {}, points or {}
         self._powers = [torch.ones_like(value), value]
+
+    def __getitem__(self, name: str) -> Tensor:
+        """The derivative that ``u_name`` stands for, such as ``xx`` or ``xy``; an empty name is u itself."""
+        if name in self.mixed:
+            return self.mixed[name]
+        if len(set(name)) > 1:
+            raise UnknownNameError("derivative", name, self.mixed, "Ask for it when the derivatives are computed.")
+        return self.of(name[0], len(name)) if name else self.value
+
+    def component(self, number: int) -> Derivatives:
+        """One component of a u that has several, along the last axis."""
+        return Derivatives(
+            self.value[..., number : number + 1],
+            {name: [u[..., number : number + 1] for u in row] for name, row in self.along.items()},
+            {name: u[..., number : number + 1] for name, u in self.mixed.items()},
+            self.points,
+        )
 
     def power(self, exponent: int) -> Tensor:
         """A power of u; powers are computed once."""

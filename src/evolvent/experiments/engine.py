@@ -214,6 +214,7 @@ def _conclude(training: Training, cost: Cost) -> Result:
             seconds=training.pace.trained,
             rows_per_second=training.rows[-1]["rows_per_second"],
             samples={name: list(values) for name, values in findings.samples.items()},
+            stopped=training.stopped,
         )
         write_findings(folder, findings)
         write_result(folder, result)

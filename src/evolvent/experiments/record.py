@@ -53,6 +53,7 @@ class Result:
     seconds: float
     rows_per_second: float | None  # in training
     samples: dict[str, list[float]] = field(default_factory=dict)  # of figures that are means over trainings
+    stopped: dict[str, str] = field(default_factory=dict)  # turn -> why its optimiser could do no more
 
     @property
     def score(self) -> Figure:

@@ -82,6 +82,8 @@ class Training:
         self.rows: list[dict[str, float]] = []  # one per epoch
         self.kept = KeptState(task.figures[0], material.held_out and not task.chooses_best)
         self.ended = False
+        self.stopped: dict[str, str] = {}  # turn -> why its optimiser could do no more
+        self._nothing_left = False
         self.pace = Pace()
         self.spectra = SpectrumRecord(folder) if fabric.is_global_zero else None
         self._level = 0  # refinements of multilevel training so far
@@ -112,7 +114,7 @@ class Training:
             now = self.pace.end_step()
             if now - self._told >= self._tell_seconds:
                 self._tell(self._training_figures(self.sums))  # this process's own
-            if self._out_of_time():
+            if self._nothing_left or self._out_of_time():
                 break
             if every and self.step % every == 0 and self.step < end:
                 self._write()
@@ -139,6 +141,9 @@ class Training:
             group["lr"] = rate
         for name in turn.objectives or (turn.name,):
             self._descend(name, optimizer, batch)
+        if reason := getattr(optimizer.optimizer, "stopped", ""):
+            self.stopped[turn.name] = reason
+            self._nothing_left |= self.task.optimizer_stops(turn.name, reason)
 
     def _descend(self, name: str, optimizer: Any, batch: Any) -> None:
         """One step of an optimiser on the objective of that name."""
@@ -227,6 +232,8 @@ class Training:
         return cast(Sums, self.fabric.all_reduce(copies, reduce_op="sum"))
 
     def _is_over(self) -> bool:
+        if self._nothing_left:
+            return True
         if self.length.steps is not None:
             return self.step >= self.length.steps
         return bool(self.rows) and self._out_of_time()
@@ -314,6 +321,7 @@ class Training:
         if self.fabric.is_global_zero:  # measures are those of all processes; the others start from zero
             self.sums = to_device(dict(state["sums"]), self.fabric.device)
         self.step, self.rows, self.ended = state["step"], state["rows"], state["ended"]
+        self.stopped = dict(state.get("stopped", {}))
         self.kept.load(state)
         self.pace = Pace(state["used"], state["trained"])
         if self.spectra:
@@ -340,6 +348,7 @@ class Training:
             "precision": self.fabric.strategy.precision.state_dict(),
             "sums": sums,
             "ended": self.ended,
+            "stopped": self.stopped,
             "rows": self.rows,
             **self.kept.state(),
             "used": self.pace.used,

@@ -16,6 +16,7 @@ from evolvent.networks import (
     nonlocal_hamiltonian,
     odenet,
     parabolic,
+    perceptron,
     points,
     prnet,
     resnet,
@@ -30,6 +31,7 @@ from evolvent.networks.bsde import BsdeNetwork
 from evolvent.networks.diff_resnet import DiffusionNetwork
 from evolvent.networks.diff_resnet_fewshot import FewShotNetwork
 from evolvent.networks.nonlocal_block import NonlocalBlock
+from evolvent.networks.perceptron import Perceptron
 from evolvent.networks.points import PointNetwork
 from evolvent.networks.refinement import refine
 from evolvent.networks.solution_block import COORDINATES, ExtrapolationWarning, SolutionBlock, solution_blocks
@@ -48,6 +50,7 @@ __all__ = [
     "ModelSpec",
     "NonlocalBlock",
     "Paper",
+    "Perceptron",
     "PointNetwork",
     "SolutionBlock",
     "bsde",
@@ -69,6 +72,7 @@ __all__ = [
     "nonlocal_hamiltonian",
     "odenet",
     "parabolic",
+    "perceptron",
     "points",
     "prnet",
     "refine",

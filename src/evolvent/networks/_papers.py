@@ -186,6 +186,16 @@ for _paper in (
         {"volume": "2", "number": "1", "pages": "1--23"},
     ),
     Paper(
+        "raissi2019",
+        "article",
+        "Physics-informed neural networks: A deep learning framework for solving forward and inverse problems "
+        "involving nonlinear partial differential equations",
+        ("Raissi, Maziar", "Perdikaris, Paris", "Karniadakis, George E."),
+        ("journal", "Journal of Computational Physics"),
+        2019,
+        {"volume": "378", "pages": "686--707"},
+    ),
+    Paper(
         "wang2024",
         "article",
         "Diffusion Mechanism in Residual Neural Network: Theory and Applications",

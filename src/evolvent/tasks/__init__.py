@@ -17,6 +17,7 @@ from evolvent.tasks.findings import (
 )
 from evolvent.tasks.nodes import Nodes
 from evolvent.tasks.optimizers import OptimizerConfig, make_optimizer, needs_closure
+from evolvent.tasks.pde import Pde
 from evolvent.tasks.points import Points
 from evolvent.tasks.prnet import PRNet
 from evolvent.tasks.schedules import ScheduleConfig, learning_rate_factor
@@ -59,6 +60,7 @@ __all__ = [
     "Nodes",
     "OptimizerConfig",
     "PRNet",
+    "Pde",
     "Plan",
     "Points",
     "ScheduleConfig",

@@ -1,8 +1,8 @@
-"""Optimisers by name: SGD and Adam with decay on weights only, and L-BFGS."""
+"""Optimisers by name: SGD and Adam with decay on weights only, L-BFGS, and methods with a dense inverse Hessian."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Literal
 
 import torch
@@ -10,6 +10,9 @@ from pydantic import Field
 from torch import nn
 
 from evolvent._core.config import Config
+from evolvent.tasks.quasi_newton import QuasiNewton
+
+_ITERATIONS = 20  # of quasi-Newton methods in each step
 
 
 class OptimizerConfig(Config):
@@ -19,8 +22,10 @@ class OptimizerConfig(Config):
     unless it is told to act on all.
     """
 
-    name: Literal["sgd", "adam", "lbfgs"] = "sgd"
-    lr: float = Field(default=0.1, gt=0)
+    name: Literal["sgd", "adam", "lbfgs", "bfgs", "ssbfgs", "ssbroyden"] = Field(
+        default="sgd", description="ssbfgs and ssbroyden are self-scaled, with a dense inverse Hessian like bfgs"
+    )
+    lr: float = Field(default=0.1, gt=0, description="of SGD, Adam and L-BFGS; the others search along a line from 1")
     momentum: float = Field(default=0.9, ge=0, lt=1, description="of SGD")
     nesterov: bool = Field(default=False, description="of SGD")
     betas: tuple[float, float] = Field(default=(0.9, 0.999), description="of Adam")
@@ -28,7 +33,9 @@ class OptimizerConfig(Config):
     decayed: Literal["weights", "all"] = Field(
         default="weights", description="what decays: tensors with two or more axes, or all parameters"
     )
-    iterations: int = Field(default=20, ge=1, description="of L-BFGS in each step")
+    iterations: int | None = Field(
+        default=None, ge=1, description="in each step, on one batch; 20 of L-BFGS and BFGS methods, else 1 if null"
+    )
     history: int = Field(default=20, ge=1, description="pairs of vectors that L-BFGS keeps")
 
 
@@ -36,18 +43,80 @@ def make_optimizer(parameters: Iterable[nn.Parameter], config: OptimizerConfig) 
     """The optimiser over the given parameters, those of them that are trained."""
     trained = [p for p in parameters if p.requires_grad]
     if config.name == "lbfgs":
-        return torch.optim.LBFGS(
-            trained,
-            lr=config.lr,
-            max_iter=config.iterations,
-            history_size=config.history,
-            line_search_fn="strong_wolfe",
-        )
+        return LimitedMemory(trained, config.lr, config.iterations or _ITERATIONS, config.history)
+    if config.name in ("bfgs", "ssbfgs", "ssbroyden"):
+        return QuasiNewton(trained, config.name, config.iterations or _ITERATIONS)
     groups = _decay_groups(trained, config)
     if config.name == "adam":
         fused = not torch.cuda.is_available()  # one pass over weights and moments instead of many
-        return torch.optim.Adam(groups, lr=config.lr, betas=config.betas, fused=fused)
-    return torch.optim.SGD(groups, lr=config.lr, momentum=config.momentum, nesterov=config.nesterov)
+        made = torch.optim.Adam(groups, lr=config.lr, betas=config.betas, fused=fused)
+    else:
+        made = torch.optim.SGD(groups, lr=config.lr, momentum=config.momentum, nesterov=config.nesterov)
+    return made if (config.iterations or 1) == 1 else Repeated(made, config.iterations or 1)
+
+
+class Repeated(torch.optim.Optimizer):
+    """Several iterations of a first-order method on one batch, as one step, like those of quasi-Newton methods.
+
+    Args:
+        inner: the method.
+        iterations: of each step.
+    """
+
+    needs_closure = True
+
+    def __init__(self, inner: torch.optim.Optimizer, iterations: int) -> None:
+        super().__init__(inner.param_groups, inner.defaults)
+        self.inner, self.iterations = inner, iterations
+        self._share()
+
+    def step(self, closure: Callable[[], Any]) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        first = None
+        for _ in range(self.iterations):
+            loss = closure()
+            first = loss if first is None else first
+            self.inner.step()
+        return first
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        super().load_state_dict(state_dict)
+        self._share()
+
+    def _share(self) -> None:
+        """Groups and state are the inner method's; this object gives them to whoever reads or restores them."""
+        self.inner.param_groups, self.inner.state = self.param_groups, self.state
+
+
+class LimitedMemory(torch.optim.LBFGS):
+    """PyTorch's L-BFGS, which goes on until rounding ends it; :attr:`stopped` says so after a step.
+
+    PyTorch's own tolerances suit float32. In float64 they would end trainings of small losses early, without a word.
+    """
+
+    def __init__(self, parameters: list[nn.Parameter], lr: float, iterations: int, history: int) -> None:
+        super().__init__(
+            parameters,
+            lr=lr,
+            max_iter=iterations,
+            history_size=history,
+            line_search_fn="strong_wolfe",
+        )
+        self.stopped = ""
+
+    def step(self, closure: Callable[[], Any]) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        group, before = self.param_groups[0], self._counts()
+        if self._params[0].dtype == torch.float64:  # which may be decided after this object was made
+            group["tolerance_grad"], group["tolerance_change"] = 1e-14, 1e-20
+        loss = super().step(closure)
+        iterations, evaluations = (now - then for now, then in zip(self._counts(), before, strict=True))
+        ended = iterations < group["max_iter"] and evaluations < group["max_eval"]
+        dtype = str(self._params[0].dtype)[6:]
+        self.stopped = f"no step changes the objective by more than {dtype} rounds it" if ended else ""
+        return loss
+
+    def _counts(self) -> tuple[int, int]:
+        state = self.state[self._params[0]]
+        return state.get("n_iter", 0), state.get("func_evals", 0)
 
 
 def needs_closure(optimizer: torch.optim.Optimizer) -> bool:

@@ -137,8 +137,11 @@ class Task(nn.Module, ABC):
     Settings: ClassVar[type[TaskSettings]] = TaskSettings
     Data: ClassVar[type[DataSettings]] = DataSettings
 
-    figures: ClassVar[tuple[Figure, ...]]
-    """What :meth:`figures_of` gives; the first is the score, by which the best model is chosen."""
+    figures: tuple[Figure, ...]
+    """What :meth:`figures_of` and :meth:`conclude` give; the first is the score, by which the best model is chosen.
+
+    A class attribute; a task whose settings ask for more figures may extend it for itself.
+    """
 
     chooses_best: ClassVar[bool] = False
     """Whether the task itself keeps the best of its weights, in buffers; then the last state is saved, not the best."""
@@ -194,6 +197,10 @@ class Task(nn.Module, ABC):
 
     def epoch_ends(self, watched: Mapping[str, Tensor]) -> bool:
         """Called after the watched rows were measured; buffers may be changed. True ends the training here."""
+        return False
+
+    def optimizer_stops(self, turn: str, reason: str) -> bool:
+        """Called after a step in which a turn's optimiser could do no more; True ends the training here."""
         return False
 
     def conclude(self, test: Batches) -> Findings:

@@ -1,0 +1,21 @@
+"""Problems: an equation on a domain with its conditions, symmetries and reference, by name or stated in ten lines."""
+
+from evolvent.equations.problems import allen_cahn, burgers, heat, kdv, kuramoto_sivashinsky, schroedinger
+from evolvent.equations.problems.problem import Condition, Problem, Reference
+from evolvent.equations.problems.registry import PROBLEMS, create_problem, list_problems, register_problem
+
+__all__ = [
+    "PROBLEMS",
+    "Condition",
+    "Problem",
+    "Reference",
+    "allen_cahn",
+    "burgers",
+    "create_problem",
+    "heat",
+    "kdv",
+    "kuramoto_sivashinsky",
+    "list_problems",
+    "register_problem",
+    "schroedinger",
+]

@@ -1,0 +1,51 @@
+"""Problems by name."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from evolvent._core.errors import UnknownNameError
+from evolvent._core.registry import Registry
+from evolvent.equations.problems.problem import Problem
+
+Statement = Callable[..., Problem]
+PROBLEMS: Registry[Statement] = Registry("problem")
+
+
+def register_problem(name: str) -> Callable[[Statement], Statement]:
+    """Register a function that states a problem; its arguments are the problem's options, such as coefficients."""
+
+    def add(statement: Statement) -> Statement:
+        PROBLEMS.add(name, statement)
+        return statement
+
+    return add
+
+
+def list_problems(pattern: str = "*") -> list[str]:
+    """Names of all problems that match a shell pattern.
+
+    >>> list_problems("a*")
+    ['allen-cahn']
+    """
+    return PROBLEMS.names(pattern)
+
+
+def create_problem(name: str, **options: Any) -> Problem:
+    """A registered problem.
+
+    Args:
+        name: one of :func:`list_problems`.
+        options: the arguments of the function that states it.
+
+    >>> create_problem("burgers", viscosity=0.1).coefficients
+    {'viscosity': 0.1}
+    """
+    statement = PROBLEMS.get(name)
+    known = list(inspect.signature(statement).parameters)
+    for option in options:
+        if option not in known:
+            raise UnknownNameError(f"option of {name}", option, known, f"It takes {', '.join(known) or 'none'}.")
+    return statement(**options)

@@ -1,0 +1,77 @@
+"""What a recipe says of a problem and of how it is solved."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from evolvent._core.config import Config
+from evolvent.tasks.optimizers import OptimizerConfig
+from evolvent.tasks.schedules import ScheduleConfig
+from evolvent.tasks.task import DataSettings, TaskSettings
+
+
+class LossWeights(Config):
+    """Factors of the parts of the objective, each the mean of a square; a part of weight 0 is not computed."""
+
+    equation: float = Field(default=1.0, ge=0)
+    initial: float = Field(default=10.0, ge=0)
+    conditions: float = Field(default=10.0, ge=0)
+    samples: float = Field(default=100.0, ge=0)
+
+
+class Phase(Config):
+    """A part of the training with an optimiser, weights or coefficients of its own."""
+
+    steps: int = Field(ge=1)
+    optimizer: OptimizerConfig = OptimizerConfig(name="adam", lr=1e-3)
+    schedule: ScheduleConfig = ScheduleConfig()
+    coefficients: dict[str, float] = Field(default={}, description="of the equation in this phase, instead of its own")
+    weights: LossWeights | None = Field(default=None, description="those of the task if null")
+
+
+class LibrarySettings(Config):
+    r"""Terms of an unknown equation, :math:`u^i\,\partial^j u`, and how those that are not needed are left out."""
+
+    powers: int = Field(default=3, ge=0, description="the highest i")
+    orders: int = Field(default=3, ge=1, description="the highest j")
+    eliminate_at: list[int] = Field(default=[], description="epochs after which terms are left out")
+    growth: float = Field(
+        default=2.0, gt=1, description="a term is left out if the squared residual grows by less than this factor"
+    )
+
+
+class PdeSettings(TaskSettings):
+    """The objective, the phases before the recipe's own optimiser, and what is shown."""
+
+    name: str = "pde"
+    weights: LossWeights = LossWeights()
+    phases: list[Phase] = Field(default=[], description="before the recipe's own optimiser takes over")
+    initial: Literal["soft", "hard"] = Field(
+        default="soft", description="ask for the initial value (soft), or blend it into the solution (hard)"
+    )
+    blend: float = Field(default=0.1, gt=0, description="time constant of the hard initial value, as a share of time")
+    resample_at: list[int] = Field(
+        default=[], description="epochs after which points are drawn anew, more of them where the residual is large"
+    )
+    candidates: int = Field(default=6, ge=1, description="points to draw from for each one that is kept")
+    library: LibrarySettings | None = Field(default=None, description="find the equation instead of using it")
+    times: list[float] = Field(default=[], description="at which the solution is drawn and its error measured")
+
+
+class PdeData(DataSettings):
+    """Which problem, where the equation is asked to hold, and which samples of the solution there are."""
+
+    name: str = Field(default="allen-cahn", description="of the problem")
+    options: dict[str, Any] = Field(default={}, description="of the problem")
+    points: int = Field(default=4000, ge=1, description="where the equation is asked to hold")
+    sampler: Literal["uniform", "sobol"] = "sobol"
+    fresh: bool = Field(default=False, description="new points in each pass over them")
+    within: dict[str, tuple[float, float]] = Field(
+        default={}, description="ends of coordinates where points and samples are drawn from a part of the domain"
+    )
+    face_points: int = Field(default=400, ge=1, description="for the initial value and each further condition")
+    samples: int = Field(default=0, ge=0, description="points where the solution is known")
+    noise: float = Field(default=0.0, ge=0, description="of samples, as a share of their standard deviation")
+    grid: list[int] = Field(default=[256, 101], description="points along each coordinate where errors are measured")

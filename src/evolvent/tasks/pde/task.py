@@ -1,0 +1,255 @@
+"""The task of solving a problem, or of finding its equation from samples."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from evolvent._core.errors import ConfigError, DataError
+from evolvent._core.files import write_json
+from evolvent._core.randomness import Stream, derive_seed, key
+from evolvent.data import Batches, CollocationPoints, Material, TensorSource
+from evolvent.equations import polynomial_terms
+from evolvent.equations.problems import Problem, create_problem
+from evolvent.tasks.findings import Figure, Findings
+from evolvent.tasks.pde.discovery import Discovery
+from evolvent.tasks.pde.settings import LossWeights, PdeData, PdeSettings
+from evolvent.tasks.pde.view import add_solution, equation_table
+from evolvent.tasks.quasi_newton import warn_of_precision
+from evolvent.tasks.task import Plan, Setup, Sums, Task, Turn, register_task, trainable
+
+_MAIN = "network"  # turn of the recipe's own optimiser
+
+
+@register_task("pde")
+class Pde(Task):
+    r"""Trains a function of coordinates by the equation that it should solve (Raissi et al. 2019),
+
+    .. math:: w_e \frac 1N \sum_i R[u](x_i)^2 + w_0 \frac 1M \sum_j (u(x_j, 0) - u_0(x_j))^2
+       + \dots + w_s \frac 1K \sum_k (u(x_k) - u_k)^2.
+
+    Residuals are in units of the solution over the time of the problem, values in units of the solution. With
+    ``library`` the equation is not used but found; see :class:`~evolvent.tasks.pde.Discovery`.
+    """
+
+    Settings, Data = PdeSettings, PdeData
+    figures = (
+        Figure("error", "relative L2 error"),
+        Figure("residual", "root mean square of the residual"),
+    )
+
+    points: Tensor
+    epochs_seen: Tensor
+
+    def __init__(self, model: nn.Module, material: Material, setup: Setup) -> None:
+        super().__init__(model, material, setup)
+        source = material.train
+        assert isinstance(source, CollocationPoints)
+        self.source, self.problem = source, source.problem
+        settings: PdeSettings = setup.settings
+        more = () if settings.library is None else (Figure("terms", "terms of the equation", "count"),)
+        self.figures = (*type(self).figures, *more, *(_figure_at(t) for t in settings.times))
+        self.register_buffer("points", source.draw(source.count, setup.seed, 0))
+        self.register_buffer("epochs_seen", torch.zeros((), dtype=torch.int64))
+        start = {self.problem.time: self.problem.domain.get(self.problem.time, (0.0, 0.0))[0]}
+        self._start = None if self.problem.initial is None else self._face(start)
+        self._faces = [(one, self._face(one.where)) for one in self.problem.conditions]
+        self.discovery = None
+        if settings.library is not None:
+            terms = polynomial_terms(self.problem.space, settings.library.powers, settings.library.orders)
+            self.discovery = Discovery(terms, self.problem.time)
+
+    def _face(self, where: Mapping[str, float]) -> Tensor:
+        return self.source.on_face(where, self.setup.data.face_points, self.setup.seed)
+
+    @classmethod
+    def read(cls, data: PdeData, folder: Path | None) -> tuple[Problem, Tensor, Tensor]:
+        """The problem, and its reference on a grid."""
+        del folder
+        problem = create_problem(data.name, **data.options)
+        if len(data.grid) != len(problem.domain):
+            raise ConfigError(f"data.grid must have a number for each of {', '.join(problem.domain)}, got {data.grid}.")
+        points = problem.grid(*data.grid)
+        return problem, points, problem.solution(points)
+
+    @classmethod
+    def material(cls, found: tuple[Problem, Tensor, Tensor], data: PdeData, seed: int) -> Material:
+        problem, points, values = found
+        train = CollocationPoints(problem, data.points, data.sampler, data.within, data.fresh)
+        if data.samples:
+            train.samples = train.sampled(data.samples, data.noise, seed)
+        test = TensorSource(points, values)
+        options = problem.network_options()
+        return Material(problem.name, train, test, test, example=points[:64].float(), options=options, rows="points")
+
+    @classmethod
+    def check_model(cls, name: str, options: Sequence[str]) -> None:
+        if "in_features" not in options:
+            raise ConfigError(f"{name!r} takes no coordinates: it has no option in_features. Use perceptron.")
+
+    def turns(self, plan: Plan) -> list[Turn]:
+        found, since = [], 0
+        for number, phase in enumerate(self.setup.settings.phases):
+            until = since + phase.steps
+            found.append(self._turn(phase.optimizer, phase.schedule, _phase_name(number), since, until))
+            since = until
+        if plan.steps is None or plan.steps > since:
+            found.append(self._turn(self.setup.optimizer, self.setup.schedule, _MAIN, since, None))
+        return found
+
+    def _turn(self, optimizer: Any, schedule: Any, name: str, since: int, until: int | None) -> Turn:
+        return Turn(trainable(self.model), optimizer, schedule, name, since=since, until=until)
+
+    def solution(self, points: Tensor) -> Tensor:
+        """u at points, with a hard initial value blended in."""
+        u = self.model(points)
+        if self.setup.settings.initial == "soft" or self.problem.initial is None:
+            return u
+        at = self.problem.coordinates.index(self.problem.time)
+        tau = self.setup.settings.blend * self.problem.duration
+        share = torch.exp((points[:, at : at + 1] - self.problem.domain[self.problem.time][0]) * (-1 / tau))
+        return share * self.problem.initial_values(points) + (1 - share) * u
+
+    def objective(self, batch: Any, turn: str) -> tuple[Tensor, Sums]:
+        phase = next((p for n, p in enumerate(self.setup.settings.phases) if _phase_name(n) == turn), None)
+        weights = (phase and phase.weights) or self.setup.settings.weights
+        parts = self._parts(batch, weights, phase.coefficients if phase else {})
+        if not parts:
+            raise ConfigError("nothing is left of the objective: give task.weights, or data.samples for samples.")
+        total = torch.stack([getattr(weights, name) * value for name, value in parts.items()]).sum()
+        sums = {}
+        if "equation" in parts:
+            count = total.new_tensor(len(batch["row"]))
+            sums = {"squares": parts["equation"].detach() * count, "count": count}
+        return total, sums
+
+    def _parts(self, batch: Any, weights: LossWeights, coefficients: Mapping[str, float]) -> dict[str, Tensor]:
+        """Means of squares, by the names of their weights."""
+        found: dict[str, Tensor] = {}
+        if weights.equation:
+            found["equation"] = self._residual(self.placed(self._places(batch)), coefficients).square().mean()
+        if weights.initial and self._start is not None and self.setup.settings.initial == "soft" and not self.discovery:
+            start = self.placed(self._start)
+            found["initial"] = self._square(self.solution(start) - self.problem.initial_values(start))
+        if weights.conditions and self._faces:
+            found["conditions"] = torch.stack([self._violation(one, at) for one, at in self._faces]).sum()
+        if weights.samples and self.source.samples is not None:
+            at, values = self.placed(tuple(self.source.samples))
+            found["samples"] = self._square(self.solution(at) - values)
+        return found
+
+    def _places(self, batch: Any) -> Tensor:
+        if self.discovery is not None:
+            return self.points  # coefficients are fitted to all of them, in every process
+        return batch["x"] if self.setup.data.fresh else self.points[batch["row"]]
+
+    def _square(self, difference: Tensor) -> Tensor:
+        return (difference / self.problem.scale).square().mean()
+
+    def _violation(self, condition: Any, at: Tensor) -> Tensor:
+        u = self.problem.derivatives(self.solution, self.placed(at))
+        return self._square(condition.residual(u))
+
+    def _residual(self, points: Tensor, coefficients: Mapping[str, float] | None = None) -> Tensor:
+        """At points, (N, equations); an unknown equation is fitted if coefficients are given, be it none of them."""
+        if self.discovery is None:
+            return self.problem.residual(self.problem.derivatives(self.solution, points), **(coefficients or {}))
+        u = self.problem.derivatives(self.solution, points, self.discovery.needed)
+        residual = self.discovery.residual_of(u) if coefficients is None else self.discovery.residual(u)
+        return residual * (self.problem.duration / self.problem.scale)
+
+    def measure(self, batch: Any) -> Sums:
+        points, values = batch
+        with torch.no_grad():
+            off = self.solution(points) - values
+            residual = self._residual(points)
+        return {
+            "off": off.square().sum(),
+            "size": values.square().sum(),
+            "squares": residual.square().mean(1).sum(),
+            "count": off.new_tensor(len(off)),
+        }
+
+    def figures_of(self, sums: Mapping[str, Tensor]) -> dict[str, float]:
+        found = {}
+        if "off" in sums:
+            found["error"] = (sums["off"] / sums["size"].clamp_min(1e-300)).sqrt().item()
+        if "count" in sums:
+            found["residual"] = (sums["squares"] / sums["count"]).sqrt().item()
+        return found
+
+    @torch.no_grad()
+    def epoch_ends(self, watched: Mapping[str, Tensor]) -> bool:
+        self.epochs_seen += 1
+        epoch, settings = int(self.epochs_seen), self.setup.settings
+        if epoch in settings.resample_at:
+            self._resample(epoch)
+        if self.discovery is not None and epoch in settings.library.eliminate_at:
+            points = self.placed(self.points)
+            u = self.problem.derivatives(self.solution, points, self.discovery.needed)
+            self.discovery.eliminate(u, settings.library.growth)
+        return False
+
+    def optimizer_stops(self, turn: str, reason: str) -> bool:
+        """The end, unless another phase or other points follow."""
+        settings = self.setup.settings
+        optimizers = {_phase_name(n): phase.optimizer for n, phase in enumerate(settings.phases)}
+        if optimizers.get(turn, self.setup.optimizer).name == "lbfgs" and "float32" in reason:
+            warn_of_precision("L-BFGS", reason)
+        later = [*settings.resample_at, *(settings.library.eliminate_at if settings.library else [])]
+        return turn == _MAIN and all(epoch <= int(self.epochs_seen) for epoch in later)
+
+    def _resample(self, epoch: int) -> None:
+        r"""Points with probability proportional to :math:`1 + r^2 / \overline{r^2}`, of candidates drawn anew."""
+        count, seed = self.source.count, self.setup.seed
+        candidates = self.source.draw(self.setup.settings.candidates * count, seed, epoch)
+        squares = self._residual(self.placed(candidates)).square().mean(1).double().cpu()
+        chances = squares / squares.mean().clamp_min(1e-300) + 1
+        place = derive_seed(*key(Stream.COLLOCATION, seed, 2, epoch))
+        rows = torch.multinomial(chances, count, generator=torch.Generator().manual_seed(place))
+        self.points.copy_(candidates[rows])
+
+    def conclude(self, test: Batches) -> Findings:
+        """The errors, the solution beside its reference, and the equation if it was asked for."""
+        figures, equation = self.test_figures(test), self.discovery
+        findings = Findings(figures=figures, answer="" if equation is None else equation.equation.text())
+        figures |= add_solution(self, findings, test)
+        if equation is not None:
+            figures["terms"] = len(equation.kept)
+            findings.tables.append(equation_table(equation))
+        return findings
+
+    def save_kept(self, folder: Path) -> None:
+        super().save_kept(folder)
+        if self.discovery is not None:
+            equation = self.discovery.equation
+            texts = [term.text for term in equation.terms]
+            write_json(folder / "equation.json", dict(zip(texts, equation.alpha.tolist(), strict=True)))
+
+    def load_kept(self, folder: Path) -> None:
+        super().load_kept(folder)
+        if self.discovery is not None:
+            self._read_equation(folder / "equation.json")
+
+    def _read_equation(self, path: Path) -> None:
+        assert self.discovery is not None
+        try:
+            numbers = json.loads(path.read_text(encoding="utf-8"))
+            values = [float(numbers[term.text]) for term in self.discovery.equation.terms]
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise DataError(f"{path} does not have the coefficients of the equation: {error!r}. Train again.") from None
+        self.discovery.equation.alpha.copy_(torch.tensor(values))
+        self.discovery.active.copy_(torch.tensor(values) != 0)
+
+
+def _phase_name(number: int) -> str:
+    return f"phase{number + 1}"
+
+
+def _figure_at(time: float) -> Figure:
+    return Figure(f"error_at_{time:g}", f"relative L2 error at t = {time:g}")
