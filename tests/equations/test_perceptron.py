@@ -143,3 +143,10 @@ def test_vectorised_gradients_go_layer_by_layer():
 def test_programme_of_a_heat_equation_is_short():
     steps, slopes, products = perceptron._programme(algebra((1, 0), (0, 2)))
     assert (len(steps), len(slopes), len(products)) == (5, 4, 12)
+
+
+def test_without_a_compiler_layers_go_one_by_one(monkeypatch):
+    net, x = network("periodic", "odd"), torch.rand(9, 2)
+    fast = mixed_jet(net, x, [torch.ones(2)], 2)
+    monkeypatch.setattr(perceptron, "native_library", lambda source: None)
+    close(list(mixed_jet(net, x, [torch.ones(2)], 2).values()), list(fast.values()))

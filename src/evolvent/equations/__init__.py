@@ -1,6 +1,8 @@
 """Networks as functions that solve equations: derivatives of any order, the Laplacian, governing equations."""
 
 from evolvent.equations import perceptron as perceptron
+from evolvent.equations import problems as problems
+from evolvent.equations import references as references
 from evolvent.equations import rules as rules
 from evolvent.equations.derivatives import coordinate_jets, jet, mixed_jet
 from evolvent.equations.expansion import register_rule

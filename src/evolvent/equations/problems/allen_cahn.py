@@ -25,7 +25,7 @@ def allen_cahn(diffusion: float = 1e-4, reaction: float = 5.0, until: float = 1.
     """
 
     def reference() -> Reference:
-        equation = PeriodicEquation(lambda k: reaction - diffusion * k**2, source=lambda u: -reaction * u**3)
+        equation = PeriodicEquation(lambda k: reaction - diffusion * k**2, source=lambda u: -reaction * u * u * u)
         start = lambda x: _initial(torch.from_numpy(x)).numpy()  # noqa: E731
         return solve_periodic(equation, start, -1, 1, until, modes=4096, tolerance=1e-8)
 
