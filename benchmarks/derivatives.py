@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import argparse
 import statistics
-import time
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
 import torch
-from results import PACKAGES, store
+from results import PACKAGES, interleaved, store
 from torch import Tensor, nn
 from torch.func import functional_call, hessian, jvp, vmap
 
@@ -152,14 +151,8 @@ def laplacians(dims: int = 100) -> dict[str, dict[str, Step]]:
 def compared(title: str, steps: dict[str, Step], rounds: int, against: str = "nested autograd") -> dict[str, Any]:
     """CPU milliseconds of each, and its time as a share of that of ``against``."""
     print(title)
-    answers, spent = {name: step() for name, step in steps.items()}, {name: [] for name in steps}
-    for i in range(-1, rounds):
-        for name in steps if i % 2 else reversed(steps):
-            begin = time.process_time()
-            steps[name]()
-            if i >= 0:  # the first round warms up
-                spent[name].append(time.process_time() - begin)
-    rows = {}
+    answers = {name: step() for name, step in steps.items()}
+    spent, rows = interleaved(steps, rounds), {}
     for name, seconds in spent.items():
         ratio = statistics.median(a / b for a, b in zip(seconds, spent[against], strict=True))
         pairs = zip(answers[name], answers[against], strict=False)
