@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from evolvent.analysis.planning import plan
     from evolvent.estimators import DiffusionClassifier
     from evolvent.evolution import Evolution, evolutions, set_gradient
-    from evolvent.networks import create_model, list_models, load, refine, save
+    from evolvent.networks import create_model, list_models, refine, save
+    from evolvent.solving.loading import load
+    from evolvent.solving.solve import solve
 
 __version__ = "0.1.0"
 
@@ -40,6 +42,7 @@ __all__ = [
     "refine",
     "save",
     "set_gradient",
+    "solve",
 ]
 
 __getattr__, __dir__ = attach(
@@ -47,7 +50,9 @@ __getattr__, __dir__ = attach(
     modules=["dynamics", "equations", "errors", "gradients", "integrators", "networks", "operators", "data", "testing"],
     names={
         "evolvent.evolution": ["Evolution", "evolutions", "set_gradient"],
-        "evolvent.networks": ["create_model", "list_models", "load", "refine", "save"],
+        "evolvent.networks": ["create_model", "list_models", "refine", "save"],
+        "evolvent.solving.loading": ["load"],
+        "evolvent.solving.solve": ["solve"],
         "evolvent.analysis.planning": ["plan"],
         "evolvent.estimators": ["DiffusionClassifier"],
     },

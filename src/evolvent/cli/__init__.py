@@ -7,7 +7,7 @@ import sys
 import typer
 
 from evolvent._core.errors import EvolventError
-from evolvent.cli import analyze, data, evaluate, features, listing, report, run
+from evolvent.cli import analyze, data, evaluate, features, listing, report, run, solve
 
 app = typer.Typer(
     name="evolvent",
@@ -18,6 +18,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("run")(run.run)
+app.command("solve")(solve.solve)
 app.command("recipes")(listing.recipes)
 app.command("models")(listing.models)
 app.command("evaluate")(evaluate.evaluate)

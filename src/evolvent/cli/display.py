@@ -53,13 +53,14 @@ def working(what: str) -> Iterator[Callable[[float], None]]:
 class TerminalObserver(Observer):
     """A line for each network, then one for each training: a bar on a terminal, a line per epoch in a log."""
 
-    def __init__(self, recipe: Recipe) -> None:
+    def __init__(self, recipe: Recipe | None = None) -> None:
         self.recipe = recipe
         self._progress: Progress | None = None
         self._bars: dict[str, TaskID] = {}  # of the trainings that run
 
     def grid_starts(self, cells: list[Cell], origin: str) -> None:
-        console.print(f"[bold]{escape(self.recipe.title)}[/bold]", soft_wrap=True)
+        if self.recipe:
+            console.print(f"[bold]{escape(self.recipe.title)}[/bold]", soft_wrap=True)
         show_line(f"data: {origin}")
         variants = len({cell.variant for cell in cells})
         show_line(f"{count(len(cells))} training{'s' if len(cells) > 1 else ''} of {count(variants)} variant"
@@ -83,11 +84,15 @@ class TerminalObserver(Observer):
             self._bars[cell.label] = self._progress.add_task(escape(cell.label), standing="starting", total=1.0)
 
     def cell_progresses(self, cell: Cell, progress: TrainingProgress) -> None:
-        text = progress_line(progress, cell.kind.figures)
+        text = self.text(cell, progress)
         if self._progress and cell.label in self._bars:
             self._progress.update(self._bars[cell.label], completed=progress.share_done, standing=text)
         elif progress.epoch_ends:
             show_line(f"{cell.label}: {text}")
+
+    def text(self, cell: Cell, progress: TrainingProgress) -> str:
+        """Where a training stands, in a line."""
+        return progress_line(progress, cell.kind.figures)
 
     def cell_ends(self, cell: Cell, folder: Path, result: Result) -> None:
         speed = "" if result.rows_per_second is None else f"  {_rate(result.rows_per_second)} {result.rows}/s"

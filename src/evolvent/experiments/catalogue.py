@@ -49,13 +49,7 @@ def load_recipe(name_or_file: str, settings: Sequence[str] = (), seed: int | Non
     >>> load_recipe("demo", ["training.epochs=3"]).cells()[0].training.epochs
     3
     """
-    values = _read(name_or_file)
-    for setting in settings:
-        key, equals, text = setting.partition("=")
-        if not equals:
-            raise ConfigError(f"--set takes key=value such as optimizer.lr=0.05, got {setting!r}.")
-        values = _set(values, *_spelt_out(key.strip(), _parse(text, setting)))
-    values = with_start(values)
+    values = with_start(with_settings(_read(name_or_file), settings))
     if seed is not None:
         values["seeds"] = [seed]
     source = f"recipe {name_or_file!r}"
@@ -66,6 +60,20 @@ def load_recipe(name_or_file: str, settings: Sequence[str] = (), seed: int | Non
     recipe = Recipe.read(values, source)
     recipe.cells()
     return recipe
+
+
+def with_settings(values: dict[str, Any], settings: Sequence[str]) -> dict[str, Any]:
+    """What a recipe says, with ``key=value`` settings laid over it; values are YAML.
+
+    >>> with_settings({"data": {"points": 400}}, ["data.points=1000"])
+    {'data': {'points': 1000}}
+    """
+    for setting in settings:
+        key, equals, text = setting.partition("=")
+        if not equals:
+            raise ConfigError(f"--set takes key=value such as optimizer.lr=0.05, got {setting!r}.")
+        values = _set(values, *_spelt_out(key.strip(), _parse(text, setting)))
+    return values
 
 
 def _spelt_out(key: str, value: Any) -> tuple[str, Any]:

@@ -81,6 +81,7 @@ class Training:
         self.sums: Sums = {}  # measures of this epoch's training batches so far
         self.rows: list[dict[str, float]] = []  # one per epoch
         self.kept = KeptState(task.figures[0], material.held_out and not task.chooses_best)
+        self._watched_figures: dict[str, float] = {}  # after the last epoch
         self.ended = False
         self.stopped: dict[str, str] = {}  # turn -> why its optimiser could do no more
         self._nothing_left = False
@@ -190,6 +191,7 @@ class Training:
         trained, watched = self._training_figures(added), self.task.figures_of(measured)
         self.sums = {} if self.turns else self.sums
         self.rows.append(self._row(trained, watched))
+        self._watched_figures = self._shown(watched)
         self.ended = self.task.epoch_ends(measured) or self._is_over()
         self.kept.consider(len(self.rows), watched[self.kept.score.name], last=self.ended)
         self.ended |= self.kept.out_of_patience(len(self.rows), self.cell.training.patience)
@@ -275,6 +277,7 @@ class Training:
             seconds_left=left,
             share_done=self.length.share_done(self.step, self.pace.used),
             epoch_ends=epoch_ends,
+            watched=self._watched_figures,
         )
         self.tell(progress)
 

@@ -5,13 +5,19 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from evolvent.equations.problems.invariants import Invariant
 from evolvent.equations.problems.problem import Problem, Reference
 from evolvent.equations.problems.registry import register_problem
 from evolvent.equations.references import PeriodicEquation, solve_periodic
+from evolvent.equations.terms import Derivatives
 
 
 def _initial(x: Tensor) -> Tensor:
     return x**2 * torch.cos(torch.pi * x)
+
+
+def _energy(u: Derivatives, diffusion: float, reaction: float) -> Tensor:
+    return diffusion / 2 * u["x"] ** 2 + reaction / 4 * (1 - u.value**2) ** 2
 
 
 @register_problem("allen-cahn")
@@ -38,4 +44,6 @@ def allen_cahn(diffusion: float = 1e-4, reaction: float = 5.0, until: float = 1.
         initial=_initial,
         symmetry={"x": "periodic-even"},
         reference=reference,
+        invariants={"free energy": Invariant(_energy, "decaying")},
+        easier={"reaction": min(1.0, reaction)},
     )

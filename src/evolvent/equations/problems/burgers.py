@@ -6,6 +6,7 @@ import math
 
 import torch
 
+from evolvent.equations.problems.invariants import Invariant
 from evolvent.equations.problems.problem import Problem
 from evolvent.equations.problems.registry import register_problem
 from evolvent.equations.references import ColeHopf
@@ -26,4 +27,5 @@ def burgers(viscosity: float = 0.01 / math.pi, until: float = 1.0) -> Problem:
         initial=lambda x: -torch.sin(torch.pi * x),
         symmetry={"x": "periodic-odd"},
         reference=lambda: ColeHopf(viscosity),
+        invariants={"energy": Invariant(lambda u, viscosity: u.value**2, "decaying")},
     )

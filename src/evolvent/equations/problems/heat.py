@@ -7,6 +7,7 @@ import math
 import torch
 from torch import Tensor
 
+from evolvent.equations.problems.invariants import Invariant
 from evolvent.equations.problems.problem import Problem
 from evolvent.equations.problems.registry import register_problem
 
@@ -34,4 +35,5 @@ def heat(diffusion: float = 0.05, until: float = 1.0) -> Problem:
         initial=lambda x: torch.stack([a * torch.sin(k * math.pi * x) for k, a in _WAVES]).sum(0),
         symmetry={"x": "periodic-odd"},
         reference=lambda: solution,
+        invariants={"energy": Invariant(lambda u, diffusion: u.value**2, "decaying")},
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
+from evolvent.equations.problems.invariants import Invariant
 from evolvent.equations.problems.problem import Problem, Reference
 from evolvent.equations.problems.registry import register_problem
 from evolvent.equations.references import PeriodicEquation, solve_periodic
@@ -30,4 +31,11 @@ def kdv(steepening: float = 1.0, dispersion: float = 0.022**2, until: float = 1.
         initial=lambda x: torch.cos(torch.pi * x),
         symmetry={"x": "periodic"},
         reference=reference,
+        invariants={
+            "mass": Invariant(lambda u, **_: u.value),
+            "momentum": Invariant(lambda u, **_: u.value**2),
+            "energy": Invariant(
+                lambda u, steepening, dispersion: steepening * u.value**3 - 3 * dispersion * u["x"] ** 2
+            ),
+        },
     )

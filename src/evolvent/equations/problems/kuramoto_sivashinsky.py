@@ -7,6 +7,7 @@ import math
 import torch
 from torch import Tensor
 
+from evolvent.equations.problems.invariants import Invariant
 from evolvent.equations.problems.problem import Problem, Reference
 from evolvent.equations.problems.registry import register_problem
 from evolvent.equations.references import PeriodicEquation, solve_periodic
@@ -43,4 +44,5 @@ def kuramoto_sivashinsky(
         initial=_initial,
         symmetry={"x": "periodic"},
         reference=reference,
+        invariants={"mass": Invariant(lambda u, **_: u.value)},
     )

@@ -14,6 +14,7 @@ from torch import Tensor
 from evolvent._core.errors import ConfigError, ShapeError, UnknownNameError
 from evolvent.equations.algebra import Index
 from evolvent.equations.derivatives import mixed_jet
+from evolvent.equations.problems.invariants import Invariant
 from evolvent.equations.problems.needed import Needed
 from evolvent.equations.terms import Derivatives
 from evolvent.networks.perceptron import Symmetry
@@ -60,6 +61,8 @@ class Problem:
         time: the coordinate of time, if there is one of that name.
         reference: computes a solution to compare with.
         size: of the solution, about; that of ``initial`` if left out.
+        invariants: name -> a quantity that is conserved or decays, by which a solution can be checked.
+        easier: coefficients with which a training may begin, since the solution is then easier to find.
 
     >>> import torch
     >>> heat = Problem(
@@ -86,6 +89,8 @@ class Problem:
     reference: Callable[[], Reference] | None = None
     size: float | None = None
     title: str = ""
+    invariants: Mapping[str, Invariant] = field(default_factory=dict)
+    easier: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for name, (low, high) in self.domain.items():
@@ -99,6 +104,9 @@ class Problem:
                 raise UnknownNameError("coordinate", name, self.domain, f"There are {', '.join(self.domain)}.")
         if self.initial is not None and self.time not in self.domain:
             raise ConfigError(f"problem {self.name!r} has an initial value but no coordinate {self.time!r}.")
+        for name in self.easier:
+            if name not in self.coefficients:
+                raise UnknownNameError("coefficient", name, self.coefficients)
         for one in self.conditions:
             self._check_face(one)
 

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from evolvent.equations.problems.invariants import Invariant
 from evolvent.equations.problems.problem import Problem, Reference
 from evolvent.equations.problems.registry import register_problem
 from evolvent.equations.references import PeriodicEquation, solve_periodic
@@ -22,6 +23,14 @@ def _equation(u: Derivatives, dispersion: float, focusing: float) -> Sequence[Te
         real["t"] + dispersion * imaginary["xx"] + density * imaginary.value,
         imaginary["t"] - dispersion * real["xx"] - density * real.value,
     ]
+
+
+def _density(h: Derivatives) -> Tensor:
+    return h.value.square().sum(1, keepdim=True)
+
+
+def _energy(h: Derivatives, dispersion: float, focusing: float) -> Tensor:
+    return dispersion * h["x"].square().sum(1, keepdim=True) - focusing / 2 * _density(h) ** 2
 
 
 @register_problem("schroedinger")
@@ -52,4 +61,5 @@ def schroedinger(
         symmetry={"x": "periodic-even"},
         unknowns=("u", "v"),
         reference=reference,
+        invariants={"mass": Invariant(lambda h, **_: _density(h)), "energy": Invariant(_energy)},
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -10,6 +11,8 @@ from torch import Tensor
 
 from evolvent._core.checks import check_positive, check_whole
 from evolvent._core.errors import ConfigError, NonFiniteError, ShapeError
+from evolvent._core.files import atomic_path
+from evolvent.equations.references.deadline import check_deadline
 from evolvent.equations.references.etdrk4 import Etdrk4, PeriodicEquation
 
 _NEIGHBOURS = 8  # stored times of which one between them is interpolated
@@ -47,6 +50,21 @@ class PeriodicSolution:
         """On the grid at the stored times, (T, modes), real or complex."""
         u = np.fft.ifft(self.waves, axis=1)
         return np.real(u) if self.real else u
+
+    def save(self, path: Path) -> None:
+        """Write an npz file that :meth:`load` reads."""
+        arrays = {"times": self.times, "waves": self.waves, "ends": np.array([self.lower, self.upper])}
+        with atomic_path(path) as draft, draft.open("wb") as file:
+            np.savez(file, allow_pickle=False, real=np.array(self.real), difference=np.array(self.difference), **arrays)
+
+    @classmethod
+    def load(cls, path: Path) -> PeriodicSolution:
+        """Read what :meth:`save` wrote."""
+        with np.load(path, allow_pickle=False) as stored:
+            lower, upper = stored["ends"].tolist()
+            return cls(
+                stored["times"], stored["waves"], lower, upper, bool(stored["real"]), float(stored["difference"])
+            )
 
     def __call__(self, points: Tensor) -> Tensor:
         """The solution at points, in float64."""
@@ -163,6 +181,7 @@ def _trajectory(
     kept = [v]
     with np.errstate(over="ignore", invalid="ignore"):  # steps that are too long may overflow; shorter ones follow
         for _ in range(stored - 1):
+            check_deadline()
             for _ in range(between):
                 v = method.step(v)
             kept.append(v)

@@ -2,6 +2,6 @@
 
 from evolvent.tasks.pde.discovery import Discovery
 from evolvent.tasks.pde.settings import LibrarySettings, LossWeights, PdeData, PdeSettings, Phase
-from evolvent.tasks.pde.task import Pde
+from evolvent.tasks.pde.task import SOLUTION, Pde
 
-__all__ = ["Discovery", "LibrarySettings", "LossWeights", "Pde", "PdeData", "PdeSettings", "Phase"]
+__all__ = ["SOLUTION", "Discovery", "LibrarySettings", "LossWeights", "Pde", "PdeData", "PdeSettings", "Phase"]

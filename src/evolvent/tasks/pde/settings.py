@@ -8,6 +8,7 @@ from pydantic import Field
 
 from evolvent._core.config import Config
 from evolvent.tasks.optimizers import OptimizerConfig
+from evolvent.tasks.pde.ansatz import Initial
 from evolvent.tasks.schedules import ScheduleConfig
 from evolvent.tasks.task import DataSettings, TaskSettings
 
@@ -48,7 +49,7 @@ class PdeSettings(TaskSettings):
     name: str = "pde"
     weights: LossWeights = LossWeights()
     phases: list[Phase] = Field(default=[], description="before the recipe's own optimiser takes over")
-    initial: Literal["soft", "hard"] = Field(
+    initial: Initial = Field(
         default="soft", description="ask for the initial value (soft), or blend it into the solution (hard)"
     )
     blend: float = Field(default=0.1, gt=0, description="time constant of the hard initial value, as a share of time")
@@ -56,6 +57,9 @@ class PdeSettings(TaskSettings):
         default=[], description="epochs after which points are drawn anew, more of them where the residual is large"
     )
     candidates: int = Field(default=6, ge=1, description="points to draw from for each one that is kept")
+    unknown: dict[str, float] = Field(
+        default={}, description="coefficients of the equation that are looked for, with the values to begin with"
+    )
     library: LibrarySettings | None = Field(default=None, description="find the equation instead of using it")
     times: list[float] = Field(default=[], description="at which the solution is drawn and its error measured")
 
@@ -73,5 +77,8 @@ class PdeData(DataSettings):
     )
     face_points: int = Field(default=400, ge=1, description="for the initial value and each further condition")
     samples: int = Field(default=0, ge=0, description="points where the solution is known")
+    file: str | None = Field(
+        default=None, description="npz file of measured samples, with arrays points and values, in place of samples"
+    )
     noise: float = Field(default=0.0, ge=0, description="of samples, as a share of their standard deviation")
     grid: list[int] = Field(default=[256, 101], description="points along each coordinate where errors are measured")

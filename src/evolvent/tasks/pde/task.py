@@ -15,15 +15,23 @@ from evolvent._core.files import write_json
 from evolvent._core.randomness import Stream, derive_seed, key
 from evolvent.data import Batches, CollocationPoints, Material, TensorSource
 from evolvent.equations import polynomial_terms
-from evolvent.equations.problems import Problem, create_problem
+from evolvent.equations.problems import Problem, create_problem, with_stored_reference
 from evolvent.tasks.findings import Figure, Findings
+from evolvent.tasks.pde.ansatz import solution_of
+from evolvent.tasks.pde.checks import check_conditions, check_network, check_unknown
 from evolvent.tasks.pde.discovery import Discovery
+from evolvent.tasks.pde.samples import read_samples
 from evolvent.tasks.pde.settings import LossWeights, PdeData, PdeSettings
 from evolvent.tasks.pde.view import add_solution, equation_table
 from evolvent.tasks.quasi_newton import warn_of_precision
 from evolvent.tasks.task import Plan, Setup, Sums, Task, Turn, register_task, trainable
 
 _MAIN = "network"  # turn of the recipe's own optimiser
+_PARTS = {"equation": "the equation", "initial": "the initial value", "conditions": "conditions", "samples": "samples"}
+
+
+SOLUTION = "solution.json"
+"""File beside a saved network that says how it is a solution."""
 
 
 @register_task("pde")
@@ -41,6 +49,7 @@ class Pde(Task):
     figures = (
         Figure("error", "relative L2 error"),
         Figure("residual", "root mean square of the residual"),
+        *(Figure(f"loss_{name}", f"loss of {title}") for name, title in _PARTS.items()),
     )
 
     points: Tensor
@@ -52,8 +61,15 @@ class Pde(Task):
         assert isinstance(source, CollocationPoints)
         self.source, self.problem = source, source.problem
         settings: PdeSettings = setup.settings
+        check_conditions(self.problem)
+        check_network(self.problem, model)
+        check_unknown(self.problem, settings, source.samples is not None)
         more = () if settings.library is None else (Figure("terms", "terms of the equation", "count"),)
-        self.figures = (*type(self).figures, *more, *(_figure_at(t) for t in settings.times))
+        known = [figure for figure in type(self).figures if self.problem.reference or figure.name != "error"]
+        found = [Figure(name, name, better=None) for name in settings.unknown]
+        at_times = [_figure_at(t) for t in settings.times if self.problem.reference]
+        self.figures = (*known, *more, *found, *at_times)
+        self.factors = nn.ParameterDict({name: torch.ones((), dtype=torch.float64) for name in settings.unknown})
         self.register_buffer("points", source.draw(source.count, setup.seed, 0))
         self.register_buffer("epochs_seen", torch.zeros((), dtype=torch.int64))
         start = {self.problem.time: self.problem.domain.get(self.problem.time, (0.0, 0.0))[0]}
@@ -71,17 +87,20 @@ class Pde(Task):
     def read(cls, data: PdeData, folder: Path | None) -> tuple[Problem, Tensor, Tensor]:
         """The problem, and its reference on a grid."""
         del folder
-        problem = create_problem(data.name, **data.options)
+        problem = with_stored_reference(create_problem(data.name, **data.options), data.options)
         if len(data.grid) != len(problem.domain):
             raise ConfigError(f"data.grid must have a number for each of {', '.join(problem.domain)}, got {data.grid}.")
         points = problem.grid(*data.grid)
-        return problem, points, problem.solution(points)
+        unknown = torch.full((len(points), len(problem.unknowns)), torch.nan, dtype=torch.float64)
+        return problem, points, unknown if problem.reference is None else problem.solution(points)
 
     @classmethod
     def material(cls, found: tuple[Problem, Tensor, Tensor], data: PdeData, seed: int) -> Material:
         problem, points, values = found
         train = CollocationPoints(problem, data.points, data.sampler, data.within, data.fresh)
-        if data.samples:
+        if data.file:
+            train.samples = read_samples(Path(data.file), problem)
+        elif data.samples:
             train.samples = train.sampled(data.samples, data.noise, seed)
         test = TensorSource(points, values)
         options = problem.network_options()
@@ -103,17 +122,22 @@ class Pde(Task):
         return found
 
     def _turn(self, optimizer: Any, schedule: Any, name: str, since: int, until: int | None) -> Turn:
-        return Turn(trainable(self.model), optimizer, schedule, name, since=since, until=until)
+        parameters = [*trainable(self.model), *self.factors.values()]
+        return Turn(parameters, optimizer, schedule, name, since=since, until=until)
+
+    @property
+    def coefficients(self) -> dict[str, Tensor]:
+        """The coefficients that are looked for, as they are now: the first guess times a trained factor.
+
+        So coefficients of very different size are all of order one to the optimiser; a guess of 0 stands for itself.
+        """
+        guesses = self.setup.settings.unknown
+        return {name: (guesses[name] or 1.0) * factor - (not guesses[name]) for name, factor in self.factors.items()}
 
     def solution(self, points: Tensor) -> Tensor:
         """u at points, with a hard initial value blended in."""
-        u = self.model(points)
-        if self.setup.settings.initial == "soft" or self.problem.initial is None:
-            return u
-        at = self.problem.coordinates.index(self.problem.time)
-        tau = self.setup.settings.blend * self.problem.duration
-        share = torch.exp((points[:, at : at + 1] - self.problem.domain[self.problem.time][0]) * (-1 / tau))
-        return share * self.problem.initial_values(points) + (1 - share) * u
+        settings: PdeSettings = self.setup.settings
+        return solution_of(self.problem, self.model, points, settings.initial, settings.blend)
 
     def objective(self, batch: Any, turn: str) -> tuple[Tensor, Sums]:
         phase = next((p for n, p in enumerate(self.setup.settings.phases) if _phase_name(n) == turn), None)
@@ -122,10 +146,10 @@ class Pde(Task):
         if not parts:
             raise ConfigError("nothing is left of the objective: give task.weights, or data.samples for samples.")
         total = torch.stack([getattr(weights, name) * value for name, value in parts.items()]).sum()
-        sums = {}
+        sums = {f"loss_{name}": value.detach() for name, value in parts.items()} | {"steps": torch.ones_like(total)}
         if "equation" in parts:
             count = total.new_tensor(len(batch["row"]))
-            sums = {"squares": parts["equation"].detach() * count, "count": count}
+            sums |= {"squares": parts["equation"].detach() * count, "count": count}
         return total, sums
 
     def _parts(self, batch: Any, weights: LossWeights, coefficients: Mapping[str, float]) -> dict[str, Tensor]:
@@ -158,7 +182,8 @@ class Pde(Task):
     def _residual(self, points: Tensor, coefficients: Mapping[str, float] | None = None) -> Tensor:
         """At points, (N, equations); an unknown equation is fitted if coefficients are given, be it none of them."""
         if self.discovery is None:
-            return self.problem.residual(self.problem.derivatives(self.solution, points), **(coefficients or {}))
+            values: dict[str, Any] = {**self.coefficients, **(coefficients or {})}
+            return self.problem.residual(self.problem.derivatives(self.solution, points), **values)
         u = self.problem.derivatives(self.solution, points, self.discovery.needed)
         residual = self.discovery.residual_of(u) if coefficients is None else self.discovery.residual(u)
         return residual * (self.problem.duration / self.problem.scale)
@@ -166,14 +191,12 @@ class Pde(Task):
     def measure(self, batch: Any) -> Sums:
         points, values = batch
         with torch.no_grad():
-            off = self.solution(points) - values
             residual = self._residual(points)
-        return {
-            "off": off.square().sum(),
-            "size": values.square().sum(),
-            "squares": residual.square().mean(1).sum(),
-            "count": off.new_tensor(len(off)),
-        }
+            found = {"squares": residual.square().mean(1).sum(), "count": residual.new_tensor(len(residual))}
+            if self.problem.reference is None:
+                return found
+            off = self.solution(points) - values
+        return {"off": off.square().sum(), "size": values.square().sum(), **found}
 
     def figures_of(self, sums: Mapping[str, Tensor]) -> dict[str, float]:
         found = {}
@@ -181,7 +204,8 @@ class Pde(Task):
             found["error"] = (sums["off"] / sums["size"].clamp_min(1e-300)).sqrt().item()
         if "count" in sums:
             found["residual"] = (sums["squares"] / sums["count"]).sqrt().item()
-        return found
+        losses = [name for name in sums if name.startswith("loss_")]
+        return found | {name: (sums[name] / sums["steps"]).item() for name in losses}
 
     @torch.no_grad()
     def epoch_ends(self, watched: Mapping[str, Tensor]) -> bool:
@@ -217,6 +241,7 @@ class Pde(Task):
     def conclude(self, test: Batches) -> Findings:
         """The errors, the solution beside its reference, and the equation if it was asked for."""
         figures, equation = self.test_figures(test), self.discovery
+        figures |= {name: value.item() for name, value in self.coefficients.items()}
         findings = Findings(figures=figures, answer="" if equation is None else equation.equation.text())
         figures |= add_solution(self, findings, test)
         if equation is not None:
@@ -230,11 +255,34 @@ class Pde(Task):
             equation = self.discovery.equation
             texts = [term.text for term in equation.terms]
             write_json(folder / "equation.json", dict(zip(texts, equation.alpha.tolist(), strict=True)))
+        write_json(folder / SOLUTION, self._kept_beside())
+
+    def _kept_beside(self) -> dict[str, Any]:
+        """What makes a solution of the network: the problem, how its initial value enters, and what was found."""
+        settings: PdeSettings = self.setup.settings
+        return {
+            "problem": self.setup.data.name,
+            "options": self.setup.data.options,
+            "initial": settings.initial if self.problem.initial is not None else "soft",
+            "blend": settings.blend,
+            "factors": {name: factor.item() for name, factor in self.factors.items()},
+        }
 
     def load_kept(self, folder: Path) -> None:
         super().load_kept(folder)
+        self._read_factors(folder / SOLUTION)
         if self.discovery is not None:
             self._read_equation(folder / "equation.json")
+
+    def _read_factors(self, path: Path) -> None:
+        try:
+            found = json.loads(path.read_text(encoding="utf-8"))["factors"] if self.factors else {}
+            values = {name: float(found[name]) for name in self.factors}
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise DataError(f"{path} does not have the coefficients that were found: {error!r}. Train again.") from None
+        with torch.no_grad():
+            for name, factor in self.factors.items():
+                factor.fill_(values[name])
 
     def _read_equation(self, path: Path) -> None:
         assert self.discovery is not None
