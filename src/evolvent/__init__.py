@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING
 from evolvent._core.lazy import attach
 
 if TYPE_CHECKING:
-    from evolvent import dynamics, equations, errors, gradients, integrators, networks, operators
+    from evolvent import data, dynamics, equations, errors, gradients, integrators, networks, operators
     from evolvent.analysis.planning import plan
     from evolvent.estimators import DiffusionClassifier
     from evolvent.evolution import Evolution, evolutions, set_gradient
+    from evolvent.experiments.own_training import train
     from evolvent.networks import create_model, list_models, load, refine, save
+    from evolvent.tasks.prediction import load_predictor
 
 __version__ = "0.1.0"
 
@@ -26,6 +28,7 @@ __all__ = [
     "Evolution",
     "__version__",
     "create_model",
+    "data",
     "dynamics",
     "equations",
     "errors",
@@ -34,12 +37,14 @@ __all__ = [
     "integrators",
     "list_models",
     "load",
+    "load_predictor",
     "networks",
     "operators",
     "plan",
     "refine",
     "save",
     "set_gradient",
+    "train",
 ]
 
 __getattr__, __dir__ = attach(
@@ -50,5 +55,7 @@ __getattr__, __dir__ = attach(
         "evolvent.networks": ["create_model", "list_models", "load", "refine", "save"],
         "evolvent.analysis.planning": ["plan"],
         "evolvent.estimators": ["DiffusionClassifier"],
+        "evolvent.experiments.own_training": ["train"],
+        "evolvent.tasks.prediction": ["load_predictor"],
     },
 )

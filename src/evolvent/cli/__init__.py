@@ -7,7 +7,7 @@ import sys
 import typer
 
 from evolvent._core.errors import EvolventError
-from evolvent.cli import analyze, data, evaluate, features, listing, report, run
+from evolvent.cli import analyze, data, evaluate, features, listing, predict, report, run
 
 app = typer.Typer(
     name="evolvent",
@@ -21,6 +21,8 @@ app.command("run")(run.run)
 app.command("recipes")(listing.recipes)
 app.command("models")(listing.models)
 app.command("evaluate")(evaluate.evaluate)
+app.command("predict")(predict.predict)
+app.command("export")(predict.export)
 app.command("features")(features.features)
 app.command("analyze")(analyze.analyze)
 app.command("report")(report.report)

@@ -10,7 +10,7 @@ from evolvent._core.files import cache_folder
 from evolvent._core.randomness import normal, uniform
 from evolvent.data.augment import add_noise, random_crop, random_exposure, random_flip, random_rotation, rotate
 from evolvent.data.brownian import BrownianPaths
-from evolvent.data.checking import CheckReport, FileReport, PartReport, check
+from evolvent.data.checking import CheckReport, FileReport, PartReport, check, check_own
 from evolvent.data.datasets import CatalogueEntry, Download, Shipped, describe, list_datasets, register_dataset
 from evolvent.data.episodes import EpisodeBatch, Episodes
 from evolvent.data.feature_file import FeatureSet, read_features, write_features
@@ -22,6 +22,17 @@ from evolvent.data.image_set import ImageBatch, ImageData, ImageSet, ImageSource
 from evolvent.data.known import KNOWN_SETS
 from evolvent.data.layout import Layout
 from evolvent.data.locations import Location, locate
+from evolvent.data.own import (
+    PointData,
+    from_arrays,
+    from_csv,
+    from_dataset,
+    from_folder,
+    from_npz,
+    write_example,
+    write_npz,
+)
+from evolvent.data.picture_readers import CentredSquare, PictureReader, Stretched, picture_reader
 from evolvent.data.points import PointCloud
 from evolvent.data.preprocess import (
     Mean,
@@ -34,13 +45,14 @@ from evolvent.data.preprocess import (
 )
 from evolvent.data.reading import load
 from evolvent.data.source import Batches, Material, Source, TensorSource
-from evolvent.data.splits import split
+from evolvent.data.splits import split, stratified
 
 __all__ = [
     "Arrays",
     "Batches",
     "BrownianPaths",
     "CatalogueEntry",
+    "CentredSquare",
     "CheckReport",
     "Download",
     "DownloadProgress",
@@ -61,16 +73,25 @@ __all__ = [
     "Mean",
     "NodeSplit",
     "PartReport",
+    "PictureReader",
     "PointCloud",
+    "PointData",
     "Preprocess",
     "Shipped",
     "Source",
+    "Stretched",
     "TensorSource",
     "add_noise",
     "cache_folder",
     "check",
+    "check_own",
     "describe",
     "fetch",
+    "from_arrays",
+    "from_csv",
+    "from_dataset",
+    "from_folder",
+    "from_npz",
     "list_datasets",
     "load",
     "load_graph",
@@ -80,6 +101,7 @@ __all__ = [
     "mean_of_squares",
     "normal",
     "per_pixel_mean",
+    "picture_reader",
     "random_crop",
     "random_exposure",
     "random_flip",
@@ -89,8 +111,11 @@ __all__ = [
     "register_dataset",
     "rotate",
     "split",
+    "stratified",
     "uniform",
+    "write_example",
     "write_features",
+    "write_npz",
 ]
 
 for _entry in KNOWN_SETS:
