@@ -13,13 +13,15 @@ from typing import TYPE_CHECKING
 from evolvent._core.lazy import attach
 
 if TYPE_CHECKING:
-    from evolvent import dynamics, equations, errors, gradients, integrators, networks, operators
+    from evolvent import data, dynamics, equations, errors, gradients, integrators, networks, operators
     from evolvent.analysis.planning import plan
     from evolvent.estimators import DiffusionClassifier
     from evolvent.evolution import Evolution, evolutions, set_gradient
+    from evolvent.experiments.own_training import train
     from evolvent.networks import create_model, list_models, refine, save
     from evolvent.solving.loading import load
     from evolvent.solving.solve import solve
+    from evolvent.tasks.prediction import load_predictor
 
 __version__ = "0.1.0"
 
@@ -28,6 +30,7 @@ __all__ = [
     "Evolution",
     "__version__",
     "create_model",
+    "data",
     "dynamics",
     "equations",
     "errors",
@@ -36,6 +39,7 @@ __all__ = [
     "integrators",
     "list_models",
     "load",
+    "load_predictor",
     "networks",
     "operators",
     "plan",
@@ -43,6 +47,7 @@ __all__ = [
     "save",
     "set_gradient",
     "solve",
+    "train",
 ]
 
 __getattr__, __dir__ = attach(
@@ -55,5 +60,7 @@ __getattr__, __dir__ = attach(
         "evolvent.solving.solve": ["solve"],
         "evolvent.analysis.planning": ["plan"],
         "evolvent.estimators": ["DiffusionClassifier"],
+        "evolvent.experiments.own_training": ["train"],
+        "evolvent.tasks.prediction": ["load_predictor"],
     },
 )

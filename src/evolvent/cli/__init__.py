@@ -7,7 +7,7 @@ import sys
 import typer
 
 from evolvent._core.errors import EvolventError
-from evolvent.cli import analyze, data, evaluate, features, listing, report, run, solve
+from evolvent.cli import analyze, data, evaluate, features, listing, predict, report, run, solve
 
 app = typer.Typer(
     name="evolvent",
@@ -22,6 +22,8 @@ app.command("solve")(solve.solve)
 app.command("recipes")(listing.recipes)
 app.command("models")(listing.models)
 app.command("evaluate")(evaluate.evaluate)
+app.command("predict")(predict.predict)
+app.command("export")(predict.export)
 app.command("features")(features.features)
 app.command("analyze")(analyze.analyze)
 app.command("report")(report.report)

@@ -43,6 +43,12 @@ def show_line(text: str) -> None:
     console.print(escape(text), soft_wrap=True)
 
 
+def show_warning(text: str) -> None:
+    """Print a warning, unless it is empty."""
+    if text:
+        console.print(f"[yellow]warning:[/yellow] {escape(text)}", soft_wrap=True)
+
+
 @contextmanager
 def working(what: str) -> Iterator[Callable[[float], None]]:
     """A spinner while something takes its time; called with the share that is done, what it yields shows it."""
@@ -68,8 +74,7 @@ class TerminalObserver(Observer):
 
     def network_measured(self, cell: Cell, cost: Cost, advice: str) -> None:
         show_line(f"{cell.variant}: {_cost_line(cost)}")
-        if advice:
-            console.print(f"[yellow]warning:[/yellow] {escape(f'{cell.variant}: {advice}')}", soft_wrap=True)
+        show_warning(advice and f"{cell.variant}: {advice}")
 
     def cell_skipped(self, cell: Cell, folder: Path, result: Result) -> None:
         show_line(f"✓ {cell.label}: finished before, {_test_figures(result)}")

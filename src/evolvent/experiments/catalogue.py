@@ -15,6 +15,7 @@ from evolvent._core.registry import Registry
 from evolvent.experiments.recipe import Recipe, StudyRecipe, assign
 from evolvent.experiments.starting import with_start
 from evolvent.experiments.studies import find_study
+from evolvent.tasks.own_data import with_full_paths
 
 RECIPES: Registry[Traversable] = Registry("recipe", "`evolvent recipes` lists all of them.")
 
@@ -49,10 +50,15 @@ def load_recipe(name_or_file: str, settings: Sequence[str] = (), seed: int | Non
     >>> load_recipe("demo", ["training.epochs=3"]).cells()[0].training.epochs
     3
     """
-    values = with_start(with_settings(_read(name_or_file), settings))
+    values = with_settings(recipe_values(name_or_file), settings)
+    return complete_recipe(values, f"recipe {name_or_file!r}", seed)
+
+
+def complete_recipe(values: dict[str, Any], source: str, seed: int | None = None) -> Recipe | StudyRecipe:
+    """The checked recipe that values describe; ``source`` is where they come from."""
+    values = _with_full_paths(with_start(values))
     if seed is not None:
         values["seeds"] = [seed]
-    source = f"recipe {name_or_file!r}"
     if "study" in values:
         study = StudyRecipe.read(values, source)
         find_study(study.study).settings.read(study.settings, source, "settings")
@@ -72,8 +78,22 @@ def with_settings(values: dict[str, Any], settings: Sequence[str]) -> dict[str, 
         key, equals, text = setting.partition("=")
         if not equals:
             raise ConfigError(f"--set takes key=value such as optimizer.lr=0.05, got {setting!r}.")
-        values = _set(values, *_spelt_out(key.strip(), _parse(text, setting)))
+        values = set_value(values, *_spelt_out(key.strip(), _parse(text, setting)))
     return values
+
+
+def _with_full_paths(values: dict[str, Any]) -> dict[str, Any]:
+    """A recipe's values whose own data are named by absolute paths, in its variants too."""
+    variants = values.get("variants")
+    if isinstance(variants, dict):
+        placed = {
+            name: {**changes, "data": with_full_paths(changes["data"])}
+            if isinstance(changes, dict) and "data" in changes
+            else changes
+            for name, changes in variants.items()
+        }
+        values = {**values, "variants": placed}
+    return {**values, "data": with_full_paths(values["data"])} if "data" in values else values
 
 
 def _spelt_out(key: str, value: Any) -> tuple[str, Any]:
@@ -83,8 +103,8 @@ def _spelt_out(key: str, value: Any) -> tuple[str, Any]:
     return ("data.name", value) if key == "data" and isinstance(value, str) else (key, value)
 
 
-def _set(values: dict[str, Any], key: str, value: Any) -> dict[str, Any]:
-    """A setting has the last word: it also replaces what variants say of the same section."""
+def set_value(values: dict[str, Any], key: str, value: Any) -> dict[str, Any]:
+    """A recipe's values with one setting changed, which has the last word: it also replaces what variants say of it."""
     values = assign(values, key, value)
     section, variants = key.partition(".")[0], values.get("variants")
     if section == "variants" or not isinstance(variants, dict):
@@ -96,7 +116,8 @@ def _set(values: dict[str, Any], key: str, value: Any) -> dict[str, Any]:
     return {**values, "variants": touched}
 
 
-def _read(name_or_file: str) -> dict[str, Any]:
+def recipe_values(name_or_file: str) -> dict[str, Any]:
+    """What a recipe says, as it was written."""
     path = Path(name_or_file)
     looks_like_file = path.suffix in (".yaml", ".yml")
     if looks_like_file and not path.is_file():

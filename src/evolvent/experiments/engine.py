@@ -25,6 +25,7 @@ from evolvent.analysis.cost import on_a_copy
 from evolvent.data import Batches, Material
 from evolvent.evolution import set_gradient
 from evolvent.experiments.checkpoints import LAST
+from evolvent.experiments.data_record import data_record, refuse_changed_data
 from evolvent.experiments.environment import environment
 from evolvent.experiments.length import training_length
 from evolvent.experiments.observer import Observer
@@ -152,10 +153,11 @@ def run_cell(
     with quiet_lightning():
         plan = training_length(cell, task, Batches(material.train, cell.data.batch_size)).plan
         fabric = _make_fabric(cell, resources, several_turns=len(task.turns(plan)) > 1)
+        refuse_changed_data(folder, material)
         if fabric.is_global_zero:
             write_config(folder / "config.yaml", cell)
             found = environment(cell.seed, resources.devices, resources.nodes)
-            write_json(folder / "environment.json", {"format": FORMAT, **found})
+            write_json(folder / "environment.json", {"format": FORMAT, **found, "data": data_record(material)})
         training = Training(
             cell,
             task,

@@ -50,7 +50,7 @@ def _of_run(folder: Path, problem: Problem | None) -> Any:
         return Solution.load(folder, problem)
     if problem is not None:
         raise ConfigError(f"{folder} is not the solution of a problem. Leave out problem.")
-    return networks.load(cell / "model")
+    return networks.load(folder)
 
 
 def _refuse_half_a_solution(folder: Path) -> None:

@@ -40,6 +40,11 @@ class DataSettings(Config):
     eval_batch_size: int | None = Field(default=None, ge=1, description="rows evaluated at a time")
 
     @property
+    def title(self) -> str | None:
+        """What lists call the data; None for data that the task makes itself."""
+        return getattr(self, "name", None)
+
+    @property
     def rows_evaluated(self) -> int | None:
         """Rows evaluated at a time; None for all."""
         return self.eval_batch_size
