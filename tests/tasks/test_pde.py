@@ -269,9 +269,11 @@ def test_the_heat_equation_is_found_from_samples(tmp_path):
     [result] = run_grid(Recipe.read({**HEAT, **FOUND}, "test"), tmp_path / "run").values()
     folder = tmp_path / "run"
     found = read_findings(folder if (folder / "findings.json").is_file() else next((folder / "cells").iterdir()))
-    table = dict(found.tables[0].rows)
+    rows = {name: (value, error) for name, value, error, _ in found.tables[0].rows}
+    table = {name: value for name, (value, _) in rows.items()}
     assert [name for name, value in table.items() if value is not None] == ["u_xx"]
     assert table["u_xx"] == pytest.approx(0.05, rel=0.01)
+    assert 0 < rows["u_xx"][1] < 1e-3
     assert found.answer.startswith("u_t = 0.0")
     assert result.figures["error"] < 1e-2
     _, _, again = evaluate_run(folder if (folder / "config.yaml").is_file() else next((folder / "cells").iterdir()))

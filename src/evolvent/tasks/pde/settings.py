@@ -40,6 +40,11 @@ class LibrarySettings(Config):
     growth: float = Field(
         default=2.0, gt=1, description="a term is left out if the squared residual grows by less than this factor"
     )
+    significance: float | None = Field(
+        default=None,
+        gt=0,
+        description="a term is left out if its coefficient is less than so many standard errors; instead of growth",
+    )
 
 
 class PdeSettings(TaskSettings):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from evolvent.equations.problems import Problem, create_problem
 from evolvent.tasks.findings import Figure, Findings
 from evolvent.tasks.pde.discovery import Discovery
 from evolvent.tasks.pde.settings import LossWeights, PdeData, PdeSettings
+from evolvent.tasks.pde.uncertainty import fitted_uncertainty
 from evolvent.tasks.pde.view import add_solution, equation_table
 from evolvent.tasks.quasi_newton import warn_of_precision
 from evolvent.tasks.task import Plan, Setup, Sums, Task, Turn, register_task, trainable
@@ -107,7 +108,11 @@ class Pde(Task):
 
     def solution(self, points: Tensor) -> Tensor:
         """u at points, with a hard initial value blended in."""
-        u = self.model(points)
+        return self.solution_of(self.model, points)
+
+    def solution_of(self, network: Callable[[Tensor], Tensor], points: Tensor) -> Tensor:
+        """The same for another network, such as this one with other weights."""
+        u = network(points)
         if self.setup.settings.initial == "soft" or self.problem.initial is None:
             return u
         at = self.problem.coordinates.index(self.problem.time)
@@ -190,10 +195,16 @@ class Pde(Task):
         if epoch in settings.resample_at:
             self._resample(epoch)
         if self.discovery is not None and epoch in settings.library.eliminate_at:
-            points = self.placed(self.points)
-            u = self.problem.derivatives(self.solution, points, self.discovery.needed)
-            self.discovery.eliminate(u, settings.library.growth)
+            self._leave_terms_out(self.discovery)
         return False
+
+    def _leave_terms_out(self, discovery: Discovery) -> None:
+        library = self.setup.settings.library
+        if library.significance is None:
+            u = self.problem.derivatives(self.solution, self.placed(self.points), discovery.needed)
+            discovery.eliminate(u, library.growth)
+        else:
+            discovery.keep_significant(fitted_uncertainty(self, discovery), library.significance)
 
     def optimizer_stops(self, turn: str, reason: str) -> bool:
         """The end, unless another phase or other points follow."""
@@ -221,7 +232,8 @@ class Pde(Task):
         figures |= add_solution(self, findings, test)
         if equation is not None:
             figures["terms"] = len(equation.kept)
-            findings.tables.append(equation_table(equation))
+            known = None if self.source.samples is None else fitted_uncertainty(self, equation)
+            findings.tables.append(equation_table(equation, known))
         return findings
 
     def save_kept(self, folder: Path) -> None:

@@ -11,12 +11,14 @@ from evolvent.data import Batches
 from evolvent.equations.problems import Problem
 from evolvent.tasks.findings import Curve, Field, Findings, Table
 from evolvent.tasks.pde.discovery import Discovery
+from evolvent.tasks.pde.uncertainty import Uncertainty
 from evolvent.tasks.task import evaluating
 
 if TYPE_CHECKING:
     from evolvent.tasks.pde.task import Pde
 
 _LINE = 256  # points of a line
+_NORMAL_95 = 1.96  # standard errors within which 95 % of a normal distribution lie
 
 
 def add_solution(task: Pde, findings: Findings, test: Batches) -> dict[str, float]:
@@ -76,8 +78,12 @@ def _lines(problem: Problem, points: Tensor, u: Tensor, reference: Tensor, time:
     ]
 
 
-def equation_table(discovery: Discovery) -> Table:
-    """Every term of the library with its coefficient; those that were left out have none."""
-    kept, alpha = set(discovery.kept), discovery.equation.alpha.tolist()
-    rows = [[term.text, alpha[k] if k in kept else None] for k, term in enumerate(discovery.equation.terms)]
-    return Table("The equation that was found", ["term", "coefficient"], rows)
+def equation_table(discovery: Discovery, known: Uncertainty | None = None) -> Table:
+    """Every term of the library with its coefficient, and how far that may be off; those left out have none."""
+    alpha, rows = discovery.equation.alpha.tolist(), []
+    errors = dict(zip(discovery.kept, known.errors.tolist() if known else [], strict=False))
+    for k, term in enumerate(discovery.equation.terms):
+        error = errors.get(k)
+        kept = [alpha[k], error, None if error is None else _NORMAL_95 * error]
+        rows.append([term.text, *(kept if k in discovery.kept else [None] * 3)])
+    return Table("The equation that was found", ["term", "coefficient", "standard error", "95 % within ±"], rows)
