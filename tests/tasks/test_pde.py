@@ -88,7 +88,7 @@ def test_phases_have_their_own_coefficients_and_turns():
 
 def test_a_hard_initial_value_holds_whatever_the_network_says():
     task = made(initial="hard")
-    start = task._start
+    start = made().edges().start
     torch.testing.assert_close(task.solution(start), task.problem.initial_values(start))
     assert set(task._parts(batch_of(task), task.setup.settings.weights, {})) == {"equation"}
     late = start.clone()
@@ -142,7 +142,7 @@ def test_points_go_where_the_residual_is_large():
 def test_fresh_points_come_from_the_batch():
     task = made(Exact(0.1), {"fresh": True})
     batch = batch_of(task)
-    far = {"row": batch["row"], "x": batch["x"] * 0 + torch.tensor([0.5, 1.0])}
+    far = {**batch, "x": batch["x"] * 0 + torch.tensor([0.5, 1.0])}
     assert task.objective(far, "network")[0] != task.objective(batch, "network")[0]
 
 

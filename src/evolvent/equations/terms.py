@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -34,6 +35,7 @@ class Derivatives:
         points: coordinate -> its value at the points, for equations that depend on where they are.
         gradient: in space, (N, d), of a u with one component.
         laplacian: in space.
+        function: u itself, of other points (N, coordinates), for equations that are not local.
 
     >>> import torch
     >>> u = Derivatives(torch.ones(1), {"x": [torch.zeros(1), torch.full((1,), 2.0)]})
@@ -49,9 +51,11 @@ class Derivatives:
         points: Mapping[str, Tensor] | None = None,
         gradient: Tensor | None = None,
         laplacian: Tensor | None = None,
+        function: Callable[[Tensor], Tensor] | None = None,
     ) -> None:
         self.value, self.along = value, along
         self.mixed, self.points = mixed or {}, points or {}
+        self._function = function
         self._gradient, self._laplacian = gradient, laplacian
         self._powers = [torch.ones_like(value), value]
 
@@ -74,7 +78,12 @@ class Derivatives:
         """The Laplacian in space, of the shape of u; in many dimensions much cheaper than the sum of its terms."""
         return self._asked_for("laplacian", self._laplacian)
 
-    def _asked_for(self, name: str, found: Tensor | None) -> Tensor:
+    @property
+    def function(self) -> Callable[[Tensor], Tensor]:
+        """u, of other points (N, coordinates)."""
+        return self._asked_for("function", self._function)
+
+    def _asked_for(self, name: str, found: Any) -> Any:
         if found is None:
             raise UnknownNameError("derivative", name, self.mixed, "Ask for it when the derivatives are computed.")
         return found

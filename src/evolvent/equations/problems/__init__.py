@@ -1,6 +1,18 @@
 """Problems: an equation on a domain with its conditions, symmetries and reference, by name or stated in ten lines."""
 
-from evolvent.equations.problems import allen_cahn, burgers, heat, kdv, kuramoto_sivashinsky, schroedinger
+from evolvent.equations.problems import (
+    advection_diffusion,
+    allen_cahn,
+    burgers,
+    eigenvalue,
+    fractional_poisson,
+    heat,
+    helmholtz,
+    kdv,
+    kuramoto_sivashinsky,
+    poisson,
+    schroedinger,
+)
 from evolvent.equations.problems.problem import Condition, Problem, Reference
 from evolvent.equations.problems.region import Region, box, disc, l_shape
 from evolvent.equations.problems.registry import PROBLEMS, create_problem, list_problems, register_problem
@@ -11,16 +23,21 @@ __all__ = [
     "Problem",
     "Reference",
     "Region",
+    "advection_diffusion",
     "allen_cahn",
     "box",
     "burgers",
     "create_problem",
     "disc",
+    "eigenvalue",
+    "fractional_poisson",
     "heat",
+    "helmholtz",
     "kdv",
     "kuramoto_sivashinsky",
     "l_shape",
     "list_problems",
+    "poisson",
     "register_problem",
     "schroedinger",
 ]

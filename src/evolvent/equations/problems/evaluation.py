@@ -27,32 +27,55 @@ def derivatives_at(
 ) -> Derivatives:
     """u and derivatives of it, in one pass; a Laplacian in many dimensions takes one of its own.
 
+    A gradient alone is computed in reverse mode, and then u must have one component.
+
     Args:
         f: a network or another function of points.
         points: (N, coordinates).
-        names: of derivatives, such as ``("t", "xx", "gradient", "laplacian")``.
+        names: of derivatives, such as ``("t", "xx", "gradient", "laplacian")``; ``"function"``, u itself, is there
+            always.
         coordinates: names of the columns of points.
         space: those of them that are in space.
     """
     whole = [name for name in names if name in _WHOLE]
+    if whole == ["gradient"] and set(names) <= {"gradient", "function"} and len(space) > 1:
+        return _backward_gradient(f, points, coordinates, space)
     forward = None
     if "laplacian" in whole and len(space) > _FEW:
         forward, whole = _forward_laplacian(f, points, coordinates, space), []
     terms = [name * _WHOLE[kind] for kind in whole for name in space]
-    single = list(dict.fromkeys([name for name in names if name not in _WHOLE] + terms))
+    single = list(dict.fromkeys([name for name in names if name not in (*_WHOLE, "function")] + terms))
     if forward is not None and not single:
-        return Derivatives(forward.value, {}, {}, _columns(points, coordinates), forward.gradient, forward.laplacian)
+        return Derivatives(forward.value, {}, {}, _columns(points, coordinates), forward.gradient, forward.laplacian, f)
     u = _single(f, points, single, coordinates)
     gradient, total = (None, None) if forward is None else (forward.gradient, forward.laplacian)
     if "gradient" in whole:
         gradient = torch.cat([u.of(name, 1) for name in space], dim=1)
     if "laplacian" in whole:
         total = torch.stack([u.of(name, 2) for name in space]).sum(0)
-    return Derivatives(u.value, u.along, u.mixed, u.points, gradient, total)
+    return Derivatives(u.value, u.along, u.mixed, u.points, gradient, total, f)
 
 
 def _columns(points: Tensor, coordinates: Sequence[str]) -> dict[str, Tensor]:
     return dict(zip(coordinates, points.split(1, dim=1), strict=True))
+
+
+def _backward_gradient(
+    f: Callable[[Tensor], Tensor], points: Tensor, coordinates: Sequence[str], space: Sequence[str]
+) -> Derivatives:
+    """By reverse mode, which is faster where first derivatives of one number are all that is asked for."""
+    recorded = torch.is_grad_enabled()
+    with torch.enable_grad():
+        x = points.detach().requires_grad_()
+        u = f(x)
+        if u.requires_grad:
+            (gradient,) = torch.autograd.grad(u.sum(), x, create_graph=recorded, allow_unused=True)
+        else:
+            gradient = None
+    gradient = torch.zeros_like(points) if gradient is None else gradient
+    columns = [i for i, name in enumerate(coordinates) if name in space]
+    at = _columns(points, coordinates)
+    return Derivatives(u if recorded else u.detach(), {}, {}, at, gradient[:, columns], function=f)
 
 
 def _forward_laplacian(

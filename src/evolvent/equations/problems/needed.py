@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from zlib import crc32
 
 import torch
@@ -54,6 +54,11 @@ class Needed(Derivatives):
     def laplacian(self) -> Tensor:
         self.asked.add("laplacian")
         return self._made("laplacian", self.components)
+
+    @property
+    def function(self) -> Callable[[Tensor], Tensor]:
+        self.asked.add("function")
+        return lambda points: torch.sin(points.sum(1, keepdim=True)).expand(-1, self.components)
 
     def of(self, coordinate: str, order: int) -> Tensor:
         return self[coordinate * order]

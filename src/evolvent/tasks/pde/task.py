@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -18,6 +18,7 @@ from evolvent.equations import polynomial_terms
 from evolvent.equations.problems import Problem, create_problem
 from evolvent.tasks.findings import Figure, Findings
 from evolvent.tasks.pde.discovery import Discovery
+from evolvent.tasks.pde.methods import check_method, energy, rayleigh_quotient
 from evolvent.tasks.pde.settings import LossWeights, PdeData, PdeSettings
 from evolvent.tasks.pde.uncertainty import fitted_uncertainty
 from evolvent.tasks.pde.view import add_solution, equation_table
@@ -25,6 +26,20 @@ from evolvent.tasks.quasi_newton import warn_of_precision
 from evolvent.tasks.task import Plan, Setup, Sums, Task, Turn, register_task, trainable
 
 _MAIN = "network"  # turn of the recipe's own optimiser
+_TEST_SEED = 123_456  # of points where errors are measured
+_QUADRATURE = 2**16  # points of integrals
+_OF_EIGENVALUE = (
+    Figure("eigenvalue", "eigenvalue", better=None),
+    Figure("eigenvalue_error", "relative error of the eigenvalue"),
+)
+
+
+class Edges(NamedTuple):
+    """Points where conditions are asked for: at the start of time, on the boundary of space, on faces."""
+
+    start: Tensor | None
+    boundary: Tensor | None
+    faces: Sequence[Tensor]
 
 
 @register_task("pde")
@@ -34,7 +49,9 @@ class Pde(Task):
     .. math:: w_e \frac 1N \sum_i R[u](x_i)^2 + w_0 \frac 1M \sum_j (u(x_j, 0) - u_0(x_j))^2
        + \dots + w_s \frac 1K \sum_k (u(x_k) - u_k)^2.
 
-    Residuals are in units of the solution over the time of the problem, values in units of the solution. With
+    Residuals are in units of the solution over the time of the problem, values in units of the solution. The method
+    ``galerkin`` (Sirignano and Spiliopoulos 2018) takes new random points in each step, ``ritz`` (E and Yu 2018) minimises
+    the problem's energy instead of the residual; see :func:`~evolvent.tasks.pde.methods.energy`. With
     ``library`` the equation is not used but found; see :class:`~evolvent.tasks.pde.Discovery`.
     """
 
@@ -53,29 +70,50 @@ class Pde(Task):
         assert isinstance(source, CollocationPoints)
         self.source, self.problem = source, source.problem
         settings: PdeSettings = setup.settings
+        check_method(self.problem, settings, setup.data)
         more = () if settings.library is None else (Figure("terms", "terms of the equation", "count"),)
+        more = more if self.problem.eigenvalue is None else (*more, *_OF_EIGENVALUE)
         self.figures = (*type(self).figures, *more, *(_figure_at(t) for t in settings.times))
         self.register_buffer("points", source.draw(source.count, setup.seed, 0))
         self.register_buffer("epochs_seen", torch.zeros((), dtype=torch.int64))
-        start = {self.problem.time: self.problem.domain.get(self.problem.time, (0.0, 0.0))[0]}
-        self._start = None if self.problem.initial is None else self._face(start)
-        self._faces = [(one, self._face(one.where)) for one in self.problem.conditions]
+        self._drawn = -1, Edges(None, None, ())
         self.discovery = None
         if settings.library is not None:
             terms = polynomial_terms(self.problem.space, settings.library.powers, settings.library.orders)
             self.discovery = Discovery(terms, self.problem.time)
 
-    def _face(self, where: Mapping[str, float]) -> Tensor:
-        return self.source.on_face(where, self.setup.data.face_points, self.setup.seed)
+    def edges(self, draw: int = 0) -> Edges:
+        """Points where initial value, boundary values and conditions are asked for; those of a draw are kept."""
+        if self._drawn[0] != draw:
+            self._drawn = draw, self._new_edges(draw)
+        return self._drawn[1]
+
+    def _new_edges(self, draw: int) -> Edges:
+        problem, settings, count, seed = self.problem, self.setup.settings, self.setup.data.face_points, self.setup.seed
+        start = boundary = None
+        if problem.initial is not None and settings.initial == "soft":
+            begin = {problem.time: problem.domain[problem.time][0]}
+            start = self.placed(self.source.on_face(begin, count, seed, draw))
+        if problem.boundary is not None and settings.boundary == "soft":
+            boundary = self.placed(self.source.on_boundary(count, seed, draw))
+        faces = [self.placed(self.source.on_face(one.where, count, seed, draw)) for one in problem.conditions]
+        return Edges(start, boundary, faces)
 
     @classmethod
     def read(cls, data: PdeData, folder: Path | None) -> tuple[Problem, Tensor, Tensor]:
         """The problem, and its reference on a grid."""
         del folder
         problem = create_problem(data.name, **data.options)
-        if len(data.grid) != len(problem.domain):
-            raise ConfigError(f"data.grid must have a number for each of {', '.join(problem.domain)}, got {data.grid}.")
-        points = problem.grid(*data.grid)
+        if data.grid and len(data.grid) != len(problem.domain):
+            raise ConfigError(
+                f"data.grid must have a number for each of {', '.join(problem.domain)}, or be empty for random points, "
+                f"got {data.grid}."
+            )
+        if data.grid:
+            points = problem.grid(*data.grid)
+            points = points[problem.contains(points)] if problem.region else points
+        else:
+            points = CollocationPoints(problem, data.test_points, "uniform").draw(data.test_points, _TEST_SEED, 0)
         return problem, points, problem.solution(points)
 
     @classmethod
@@ -107,18 +145,21 @@ class Pde(Task):
         return Turn(trainable(self.model), optimizer, schedule, name, since=since, until=until)
 
     def solution(self, points: Tensor) -> Tensor:
-        """u at points, with a hard initial value blended in."""
+        """u at points, with hard boundary values built in and a hard initial value blended in."""
         return self.solution_of(self.model, points)
 
     def solution_of(self, network: Callable[[Tensor], Tensor], points: Tensor) -> Tensor:
         """The same for another network, such as this one with other weights."""
+        problem, settings = self.problem, self.setup.settings
         u = network(points)
-        if self.setup.settings.initial == "soft" or self.problem.initial is None:
+        if settings.boundary == "hard" and problem.boundary is not None:
+            u = problem.boundary_values(points) + problem.inside(points) * u
+        if settings.initial == "soft" or problem.initial is None:
             return u
-        at = self.problem.coordinates.index(self.problem.time)
-        tau = self.setup.settings.blend * self.problem.duration
-        share = torch.exp((points[:, at : at + 1] - self.problem.domain[self.problem.time][0]) * (-1 / tau))
-        return share * self.problem.initial_values(points) + (1 - share) * u
+        at = problem.coordinates.index(problem.time)
+        tau = settings.blend * problem.duration
+        share = torch.exp((points[:, at : at + 1] - problem.domain[problem.time][0]) * (-1 / tau))
+        return share * problem.initial_values(points) + (1 - share) * u
 
     def objective(self, batch: Any, turn: str) -> tuple[Tensor, Sums]:
         phase = next((p for n, p in enumerate(self.setup.settings.phases) if _phase_name(n) == turn), None)
@@ -128,7 +169,7 @@ class Pde(Task):
             raise ConfigError("nothing is left of the objective: give task.weights, or data.samples for samples.")
         total = torch.stack([getattr(weights, name) * value for name, value in parts.items()]).sum()
         sums = {}
-        if "equation" in parts:
+        if "equation" in parts and self.setup.settings.method != "ritz":
             count = total.new_tensor(len(batch["row"]))
             sums = {"squares": parts["equation"].detach() * count, "count": count}
         return total, sums
@@ -136,17 +177,26 @@ class Pde(Task):
     def _parts(self, batch: Any, weights: LossWeights, coefficients: Mapping[str, float]) -> dict[str, Tensor]:
         """Means of squares, by the names of their weights."""
         found: dict[str, Tensor] = {}
+        edges = self.edges(int(batch["draw"]))
         if weights.equation:
-            found["equation"] = self._residual(self.placed(self._places(batch)), coefficients).square().mean()
-        if weights.initial and self._start is not None and self.setup.settings.initial == "soft" and not self.discovery:
-            start = self.placed(self._start)
-            found["initial"] = self._square(self.solution(start) - self.problem.initial_values(start))
-        if weights.conditions and self._faces:
-            found["conditions"] = torch.stack([self._violation(one, at) for one, at in self._faces]).sum()
+            found["equation"] = self._inside(self.placed(self._places(batch)), coefficients)
+        if weights.initial and edges.start is not None and not self.discovery:
+            found["initial"] = self._square(self.solution(edges.start) - self.problem.initial_values(edges.start))
+        if weights.boundary and edges.boundary is not None and not self.discovery:
+            at = edges.boundary
+            found["boundary"] = self._square(self.solution(at) - self.problem.boundary_values(at))
+        if weights.conditions and edges.faces:
+            pairs = zip(self.problem.conditions, edges.faces, strict=True)
+            found["conditions"] = torch.stack([self._violation(one, at) for one, at in pairs]).sum()
         if weights.samples and self.source.samples is not None:
             at, values = self.placed(tuple(self.source.samples))
             found["samples"] = self._square(self.solution(at) - values)
         return found
+
+    def _inside(self, points: Tensor, coefficients: Mapping[str, float]) -> Tensor:
+        if self.setup.settings.method == "ritz":
+            return energy(self.problem, self.solution, points, coefficients)
+        return self._residual(points, coefficients).square().mean()
 
     def _places(self, batch: Any) -> Tensor:
         if self.discovery is not None:
@@ -157,7 +207,7 @@ class Pde(Task):
         return (difference / self.problem.scale).square().mean()
 
     def _violation(self, condition: Any, at: Tensor) -> Tensor:
-        u = self.problem.derivatives(self.solution, self.placed(at))
+        u = self.problem.derivatives(self.solution, at)
         return self._square(condition.residual(u))
 
     def _residual(self, points: Tensor, coefficients: Mapping[str, float] | None = None) -> Tensor:
@@ -173,15 +223,19 @@ class Pde(Task):
         with torch.no_grad():
             off = self.solution(points) - values
             residual = self._residual(points)
+        if self.problem.eigenvalue is not None:
+            return {**_products(off + values, values), **_residual_sums(residual)}
         return {
             "off": off.square().sum(),
             "size": values.square().sum(),
-            "squares": residual.square().mean(1).sum(),
-            "count": off.new_tensor(len(off)),
+            **_residual_sums(residual),
         }
 
     def figures_of(self, sums: Mapping[str, Tensor]) -> dict[str, float]:
         found = {}
+        if "product" in sums:  # of the angle between u and the reference
+            cosine = sums["product"] ** 2 / (sums["own"] * sums["size"]).clamp_min(1e-300)
+            found["error"] = (1 - cosine).clamp_min(0).sqrt().item()
         if "off" in sums:
             found["error"] = (sums["off"] / sums["size"].clamp_min(1e-300)).sqrt().item()
         if "count" in sums:
@@ -230,6 +284,10 @@ class Pde(Task):
         figures, equation = self.test_figures(test), self.discovery
         findings = Findings(figures=figures, answer="" if equation is None else equation.equation.text())
         figures |= add_solution(self, findings, test)
+        if self.problem.eigenvalue is not None:
+            points = self.placed(self.source.draw(_QUADRATURE, _TEST_SEED, 0))
+            figures["eigenvalue"] = rayleigh_quotient(self.problem, self.solution, points)
+            figures["eigenvalue_error"] = abs(figures["eigenvalue"] / self.problem.eigenvalue - 1)
         if equation is not None:
             figures["terms"] = len(equation.kept)
             known = None if self.source.samples is None else fitted_uncertainty(self, equation)
@@ -257,6 +315,14 @@ class Pde(Task):
             raise DataError(f"{path} does not have the coefficients of the equation: {error!r}. Train again.") from None
         self.discovery.equation.alpha.copy_(torch.tensor(values))
         self.discovery.active.copy_(torch.tensor(values) != 0)
+
+
+def _products(u: Tensor, values: Tensor) -> Sums:
+    return {"own": u.square().sum(), "product": (u * values).sum(), "size": values.square().sum()}
+
+
+def _residual_sums(residual: Tensor) -> Sums:
+    return {"squares": residual.square().mean(1).sum(), "count": residual.new_tensor(len(residual))}
 
 
 def _phase_name(number: int) -> str:

@@ -24,7 +24,7 @@ _NORMAL_95 = 1.96  # standard errors within which 95 % of a normal distribution 
 def add_solution(task: Pde, findings: Findings, test: Batches) -> dict[str, float]:
     """Add fields and lines to findings; returns the errors at the times that the recipe names."""
     problem = task.problem
-    if len(problem.domain) == 2:
+    if len(problem.domain) == 2 and task.setup.data.grid:
         findings.fields.extend(_fields(task, test))
     errors = {}
     for time in task.setup.settings.times:
@@ -45,6 +45,11 @@ def _fields(task: Pde, test: Batches) -> list[Field]:
     problem, counts = task.problem, task.setup.data.grid
     points, values = test.source.take(torch.arange(len(test.source)), test.seed, 0)
     u = _values(task, points)
+    if problem.eigenvalue is not None:  # any multiple is a solution
+        u = u * ((u * values).sum() / u.square().sum().clamp_min(1e-300))
+    if problem.region is not None:
+        rows = problem.contains(problem.grid(*counts))
+        u, values = (_scattered(one, rows) for one in (u, values))
     (left, right), (bottom, top) = problem.domain.values()
     x_label, y_label = problem.coordinates
     return [
@@ -58,6 +63,13 @@ def _fields(task: Pde, test: Batches) -> list[Field]:
         )
         for k, name in enumerate(problem.unknowns)
     ]
+
+
+def _scattered(values: Tensor, rows: Tensor) -> Tensor:
+    """Values on a grid of which only some points have them."""
+    whole = values.new_full((len(rows), values.shape[1]), float("nan"))
+    whole[rows] = values
+    return whole
 
 
 def _at_time(problem: Problem, time: float) -> Tensor:
