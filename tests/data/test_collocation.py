@@ -10,7 +10,7 @@ from evolvent.errors import ConfigError, UnknownNameError
 HEAT = create_problem("heat")
 
 
-@pytest.mark.parametrize("sampler", ["uniform", "sobol"])
+@pytest.mark.parametrize("sampler", ["uniform", "latin", "sobol"])
 def test_points_lie_in_the_domain_and_fill_it(sampler):
     points = CollocationPoints(HEAT, 512, sampler).take(torch.arange(512), 1, 0)["x"]
     assert points.dtype == torch.float64
@@ -46,6 +46,30 @@ def test_samples_are_the_solution_with_noise():
     torch.testing.assert_close(exact.values, HEAT.solution(exact.points))
     share = (noisy.values - exact.values).std() / exact.values.std()
     assert share.item() == pytest.approx(0.1, rel=0.1)
+
+
+def test_a_latin_hypercube_has_a_point_in_each_slice_of_each_coordinate():
+    points = CollocationPoints(HEAT, 100, "latin").draw(100, 0, 0)
+    shares = (points - torch.tensor([-1.0, 0.0])) / torch.tensor([2.0, 1.0])
+    for column in shares.T:
+        assert sorted((column * 100).floor().int().tolist()) == list(range(100))
+
+
+@pytest.mark.parametrize("name", ["poisson-disc", "poisson-l-shape"])
+@pytest.mark.parametrize("sampler", ["uniform", "latin", "sobol"])
+def test_points_of_a_region_lie_inside_and_on_its_boundary(name, sampler):
+    source = CollocationPoints(create_problem(name), 1000, sampler)
+    inside = source.draw(1000, 0, 0)
+    assert inside.shape == (1000, 2)
+    assert source.problem.contains(inside).all()
+    assert source.problem.inside(inside).min() > 0
+    middle = torch.zeros(2) if name == "poisson-disc" else torch.tensor([-1 / 6, 1 / 6])
+    torch.testing.assert_close(inside.mean(0), middle.double(), rtol=0, atol=0.06)
+    edge = source.on_boundary(1000, 0)
+    assert source.problem.inside(edge).abs().max() < 2e-6
+    assert not torch.equal(edge, source.on_boundary(1000, 0, 1))
+    samples = source.sampled(50, 0.0, 0)
+    assert source.problem.contains(samples.points).all()
 
 
 def test_wrong_parts_are_refused():

@@ -88,7 +88,7 @@ def test_phases_have_their_own_coefficients_and_turns():
 
 def test_a_hard_initial_value_holds_whatever_the_network_says():
     task = made(initial="hard")
-    start = task._start
+    start = made().edges().start
     torch.testing.assert_close(task.solution(start), task.problem.initial_values(start))
     assert set(task._parts(batch_of(task), task.setup.settings.weights, {})) == {"equation"}
     late = start.clone()
@@ -142,7 +142,7 @@ def test_points_go_where_the_residual_is_large():
 def test_fresh_points_come_from_the_batch():
     task = made(Exact(0.1), {"fresh": True})
     batch = batch_of(task)
-    far = {"row": batch["row"], "x": batch["x"] * 0 + torch.tensor([0.5, 1.0])}
+    far = {**batch, "x": batch["x"] * 0 + torch.tensor([0.5, 1.0])}
     assert task.objective(far, "network")[0] != task.objective(batch, "network")[0]
 
 
@@ -270,9 +270,11 @@ def test_the_heat_equation_is_found_from_samples(tmp_path):
     [result] = run_grid(Recipe.read({**HEAT, **FOUND}, "test"), tmp_path / "run").values()
     folder = tmp_path / "run"
     found = read_findings(folder if (folder / "findings.json").is_file() else next((folder / "cells").iterdir()))
-    table = dict(found.tables[0].rows)
+    rows = {name: (value, error) for name, value, error, _ in found.tables[0].rows}
+    table = {name: value for name, (value, _) in rows.items()}
     assert [name for name, value in table.items() if value is not None] == ["u_xx"]
     assert table["u_xx"] == pytest.approx(0.05, rel=0.01)
+    assert 0 < rows["u_xx"][1] < 1e-3
     assert found.answer.startswith("u_t = 0.0")
     assert result.figures["error"] < 1e-2
     _, _, again = evaluate_run(folder if (folder / "config.yaml").is_file() else next((folder / "cells").iterdir()))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias, get_args
 
 import torch
 from torch import Tensor
@@ -16,8 +16,9 @@ from evolvent._core.randomness import Stream, key, normal
 from evolvent.data.source import Source
 from evolvent.equations.problems import Problem
 
-Sampler: TypeAlias = Literal["uniform", "sobol"]
-_INTERIOR, _FACES = 0, 1
+Sampler: TypeAlias = Literal["uniform", "latin", "sobol"]
+_INTERIOR, _FACES, _BOUNDARY = 0, 1, 3  # 2 chooses points where the residual is large
+_MOST_TRIES = 1024  # points drawn for each that is kept
 
 
 class Samples(NamedTuple):
@@ -33,7 +34,9 @@ class CollocationPoints(Source):
     Args:
         problem: whose domain it is.
         count: number of points.
-        sampler: ``uniform`` draws them one by one; ``sobol`` spreads them evenly.
+        sampler: ``uniform`` draws them one by one; ``latin`` has one point in each of ``count`` slices of every
+            coordinate (Latin hypercube); ``sobol`` spreads them evenly. Points of the box outside of the problem's
+            region are left out.
         within: coordinate -> lower and upper end, where points are drawn from a part of the domain.
         fresh: draw new points in each epoch.
         samples: values that were measured.
@@ -55,16 +58,17 @@ class CollocationPoints(Source):
     ) -> None:
         check_whole(1, count=count)
         self.problem, self.count, self.fresh, self.samples = problem, count, fresh, samples
-        self.sampler: Sampler = check_choice("sampler", sampler, ("uniform", "sobol"))
+        self.sampler: Sampler = check_choice("sampler", sampler, get_args(Sampler))
         self.box = _inner_box(problem, within or {})
 
     def __len__(self) -> int:
         return self.count
 
     def take(self, rows: Tensor, seed: int, epoch: int) -> dict[str, Tensor]:
-        """``row`` and ``x``: the numbers of the points, and the points in float64."""
-        points = self.draw(self.count, seed, epoch if self.fresh else 0)
-        return {"row": rows, "x": points.index_select(0, rows)}
+        """``row``, ``x`` and ``draw``: the numbers of the points, the points in float64, and how often they were drawn."""
+        number = epoch if self.fresh else 0
+        points = self.draw(self.count, seed, number)
+        return {"row": rows, "x": points.index_select(0, rows), "draw": torch.tensor(number)}
 
     def draw(self, count: int, seed: int, number: int) -> Tensor:
         """Points of draw ``number``, (count, coordinates), in float64."""
@@ -78,19 +82,42 @@ class CollocationPoints(Source):
                 points[:, i] = where[name]
         return points
 
+    def on_boundary(self, count: int, seed: int, number: int = 0) -> Tensor:
+        """Points of the boundary of space, (count, coordinates), in float64."""
+        start = randomness.derive_seed(*key(Stream.COLLOCATION, seed, _BOUNDARY, number))
+        return self.problem.on_boundary(_shares(len(self.box), count, self.sampler, start))
+
     def _drawn(self, count: int, seed: int, part: int, number: int) -> Tensor:
         start = randomness.derive_seed(*key(Stream.COLLOCATION, seed, part, number))
-        return _placed(_shares(len(self.box), count, self.sampler, start), self.box)
+        return self._kept(count, lambda tries: _shares(len(self.box), tries, self.sampler, start))
+
+    def _kept(self, count: int, drawn: Callable[[int], Tensor]) -> Tensor:
+        """The first points that lie in the problem's region."""
+        tries = count
+        while tries <= _MOST_TRIES * count:
+            points = _placed(drawn(tries), self.box)
+            if self.problem.region is None:
+                return points
+            points = points[self.problem.contains(points)]
+            if len(points) >= count:
+                return points[:count]
+            tries *= 2
+        region = self.problem.space_region.name
+        raise ConfigError(
+            f"region {region!r} of {self.problem.name!r} has less than one of {_MOST_TRIES} points of the box where "
+            "they are drawn. Give a smaller box, or correct Region.contains."
+        )
 
     def sampled(self, count: int, noise: float, seed: int) -> Samples:
         """The reference at random points, with noise of that share of its standard deviation."""
         check_not_negative(noise=noise)
         draw = torch.Generator().manual_seed(randomness.derive_seed(*key(Stream.SAMPLES, seed)))
-        points = _placed(torch.rand(count, len(self.box), dtype=torch.float64, generator=draw), self.box)
+        numbers = lambda tries: torch.rand(tries, len(self.box), dtype=torch.float64, generator=draw)  # noqa: E731
+        points = self._kept(count, numbers)
         values = self.problem.solution(points)
-        numbers = torch.arange(values.numel()).view_as(values)
+        places = torch.arange(values.numel()).view_as(values)
         return Samples(
-            points, values + noise * values.std() * normal(numbers, *key(Stream.SAMPLE_NOISE, seed)).double()
+            points, values + noise * values.std() * normal(places, *key(Stream.SAMPLE_NOISE, seed)).double()
         )
 
 
@@ -116,4 +143,9 @@ def _shares(dimensions: int, count: int, sampler: Sampler, start: int) -> Tensor
     """Points of the unit cube."""
     if sampler == "sobol":
         return torch.quasirandom.SobolEngine(dimensions, scramble=True, seed=start).draw(count, dtype=torch.float64)
-    return torch.rand(count, dimensions, dtype=torch.float64, generator=torch.Generator().manual_seed(start))
+    draw = torch.Generator().manual_seed(start)
+    shares = torch.rand(count, dimensions, dtype=torch.float64, generator=draw)
+    if sampler == "latin":
+        slices = torch.stack([torch.randperm(count, generator=draw) for _ in range(dimensions)], dim=1)
+        shares = (slices + shares) / count
+    return shares

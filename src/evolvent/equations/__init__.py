@@ -18,6 +18,7 @@ from evolvent.equations.laplacian import Laplacian, laplacian
 from evolvent.equations.rules.elementwise import register_elementwise
 from evolvent.equations.rules.linear_maps import register_linear
 from evolvent.equations.semilinear import SEMILINEAR, SemilinearProblem, register_semilinear
+from evolvent.equations.sensitivities import parameter_jacobian
 from evolvent.equations.terms import Derivatives, Term, monomial, polynomial_terms
 
 __all__ = [
@@ -38,6 +39,7 @@ __all__ = [
     "laplacian",
     "mixed_jet",
     "monomial",
+    "parameter_jacobian",
     "polynomial_terms",
     "register_elementwise",
     "register_linear",

@@ -35,6 +35,6 @@ def read_kept(folder: Path) -> dict[str, Any]:
     path = folder / SOLUTION
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
-        return {key: found[key] for key in ("problem", "options", "initial", "blend", "factors")}
+        return {key: found[key] for key in ("problem", "options", "initial", "blend", "boundary", "factors")}
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ModelFileError(f"{path} does not say how the network is a solution: {error!r}. Solve again.") from None

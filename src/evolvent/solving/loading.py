@@ -56,8 +56,9 @@ def _of_run(folder: Path, problem: Problem | None) -> Any:
 def _refuse_half_a_solution(folder: Path) -> None:
     from evolvent.solving.folders import read_kept
 
-    if read_kept(folder)["initial"] == "hard":
+    kept = read_kept(folder)
+    if "hard" in (kept["initial"], kept["boundary"]):
         raise ModelFileError(
-            f"the network in {folder} is not the solution by itself: the initial value of its problem is blended in. "
+            f"the network in {folder} is not the solution by itself: values of its problem are built in. "
             "Load the run folder around it, which is."
         )

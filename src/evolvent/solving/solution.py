@@ -26,7 +26,7 @@ from evolvent.report.solution_picture import solution_figure
 from evolvent.solving.folders import main_cell, read_kept
 from evolvent.solving.grids import grid_values, write_grid_csv, write_grid_npz
 from evolvent.solving.verdicts import read_estimates, read_trust
-from evolvent.tasks.pde.ansatz import Initial, solution_of
+from evolvent.tasks.pde.ansatz import Hardness, solution_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
@@ -43,7 +43,8 @@ class Solution:
         problem: what is solved.
         network: that solves it.
         folder: of its run.
-        initial, blend: how the initial value enters; see :func:`~evolvent.tasks.pde.ansatz.solution_of`.
+        initial, blend, boundary: how initial and boundary values enter; see
+            :func:`~evolvent.tasks.pde.ansatz.solution_of`.
         home: a temporary folder that lives as long as this object.
 
     Attributes:
@@ -57,12 +58,14 @@ class Solution:
         problem: Problem,
         network: nn.Module,
         folder: Path,
-        initial: Initial = "soft",
+        initial: Hardness = "soft",
         blend: float = 0.1,
+        boundary: Hardness = "soft",
         home: TemporaryDirectory[str] | None = None,
     ) -> None:
         self.problem, self.network, self.folder = problem, network, folder
-        self._initial: Initial = initial
+        self._initial: Hardness = initial
+        self._boundary: Hardness = boundary
         self._blend, self._home = blend, home
         result = read_result(main_cell(folder))
         self.figures: dict[str, float | None] = dict(result.figures) if result else {}
@@ -81,7 +84,8 @@ class Solution:
         guesses = getattr(getattr(read_cell(cell), "task", None), "unknown", {})
         if kept["factors"]:
             problem = replace(problem, coefficients={**problem.coefficients, **_found(guesses, kept["factors"])})
-        return cls(problem, networks.load(cell / "model"), folder, kept["initial"], kept["blend"], home)
+        values = kept["initial"], kept["blend"], kept["boundary"]
+        return cls(problem, networks.load(cell / "model"), folder, *values, home)
 
     def __call__(self, points: Any) -> Any:
         """u at points, (N, coordinates) to (N, unknowns)."""
@@ -98,7 +102,7 @@ class Solution:
                 f"{', '.join(self.problem.domain)}, got shape {tuple(points.shape)}."
             )
         like = next(self.network.parameters())
-        return solution_of(self.problem, self.network, points.to(like), self._initial, self._blend)
+        return solution_of(self.problem, self.network, points.to(like), self._initial, self._blend, self._boundary)
 
     def derivatives(self, points: Tensor, names: Sequence[str] | None = None) -> Derivatives:
         """u and its derivatives at points, those that the equation needs or those that are named."""

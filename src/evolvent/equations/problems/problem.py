@@ -1,4 +1,4 @@
-"""A problem: an equation on a box, with conditions, symmetries, scales and a reference."""
+"""A problem: an equation on a box or a part of it, with conditions, symmetries, scales and a reference."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import torch
 from torch import Tensor
 
 from evolvent._core.errors import ConfigError, ShapeError, UnknownNameError
-from evolvent.equations.algebra import Index
-from evolvent.equations.derivatives import mixed_jet
+from evolvent.equations.problems.evaluation import derivatives_at
 from evolvent.equations.problems.invariants import Invariant
 from evolvent.equations.problems.needed import Needed
-from evolvent.equations.terms import Derivatives
+from evolvent.equations.problems.region import Region, box
+from evolvent.equations.terms import Derivatives, coordinates_in
 from evolvent.networks.perceptron import Symmetry
 
 Function = Callable[[Tensor], Tensor]  # of points (N, coordinates), with values (N, unknowns)
@@ -45,16 +45,23 @@ class Condition:
 
 @dataclass(frozen=True, kw_only=True)
 class Problem:
-    r"""An equation :math:`R(u, u_t, u_x, u_{xx}, \dots) = 0` on a box.
+    r"""An equation :math:`R(u, u_t, u_x, u_{xx}, \dots) = 0` on a box, or a part of it.
 
     Args:
         name: of the problem.
-        domain: coordinate -> lower and upper end. Names are single letters, in the order in which points have them.
+        domain: coordinate -> lower and upper end, in the order in which points have them. A name is a letter, perhaps
+            with a number: ``x``, ``x12``.
         equation: the residual, of :class:`~evolvent.equations.Derivatives` (``u["t"]``, ``u["xx"]``, ``u.value``,
-            ``u.points["x"]``) and the coefficients by name; a list of residuals for a system.
+            ``u.laplacian``, ``u.gradient``, ``u.points["x"]``) and the coefficients by name; a list of residuals for a
+            system.
         coefficients: name -> value, of what a solver may continue in, or an inverse problem looks for.
         initial: u at the start of time, of the other coordinates as columns (N, 1).
+        boundary: u on the boundary of space, of all coordinates as columns (N, 1).
+        region: the part of space where the equation holds; the whole box if left out.
         conditions: further conditions on faces; what ``symmetry`` builds in needs none.
+        energy: the density whose integral the solution minimises, of the same arguments as ``equation``.
+        eigenvalue: the equation is that of the smallest eigenvalue, which is this one; the integral of ``energy`` is
+            minimised over that of :math:`u^2`, and any multiple of u is a solution.
         symmetry: coordinate -> periodic, even, odd, ... of the solution about the middle of the domain, built into
             networks exactly.
         unknowns: names of the components of u.
@@ -82,7 +89,11 @@ class Problem:
     equation: Callable[..., Tensor | Sequence[Tensor]]
     coefficients: Mapping[str, float] = field(default_factory=dict)
     initial: Callable[..., Tensor] | None = None
+    boundary: Callable[..., Tensor] | None = None
+    region: Region | None = None
     conditions: Sequence[Condition] = ()
+    energy: Callable[..., Tensor] | None = None
+    eigenvalue: float | None = None
     symmetry: Mapping[str, Symmetry] = field(default_factory=dict)
     unknowns: Sequence[str] = ("u",)
     time: str = "t"
@@ -94,10 +105,10 @@ class Problem:
 
     def __post_init__(self) -> None:
         for name, (low, high) in self.domain.items():
-            if len(name) != 1 or not -math.inf < low < high < math.inf:
+            if coordinates_in(name) != [name] or not -math.inf < low < high < math.inf:
                 raise ConfigError(
-                    f"problem {self.name!r}: a coordinate is one letter with a finite lower and a larger upper end, "
-                    f"got {name!r} from {low} to {high}."
+                    f"problem {self.name!r}: a coordinate is one letter, perhaps with a number, with a finite lower "
+                    f"and a larger upper end, got {name!r} from {low} to {high}."
                 )
         for name in self.symmetry:
             if name not in self.domain:
@@ -131,17 +142,36 @@ class Problem:
     @cached_property
     def derivatives_needed(self) -> tuple[str, ...]:
         """Names of the derivatives that the equation uses, found by evaluating it on made-up numbers."""
-        probe = Needed(self.coordinates, len(self.unknowns))
+        asked, found = self._probed(self.equation, "equation")
+        if not asked:
+            raise ConfigError(f"the equation of {self.name!r} uses no derivative of u, so there is nothing to solve.")
+        if not any(part.any() for part in ([found] if isinstance(found, Tensor) else found)):
+            raise ConfigError(
+                f"the residual of {self.name!r} is 0 whatever u is, so that anything solves it. Look for terms that "
+                "cancel, or a coefficient that is 0."
+            )
+        return asked
+
+    @cached_property
+    def energy_derivatives_needed(self) -> tuple[str, ...]:
+        """Names of the derivatives that the energy uses."""
+        if self.energy is None:
+            raise ConfigError(
+                f"problem {self.name!r} has no energy, so that there is nothing to minimise. Give it one, or take "
+                "another method."
+            )
+        return self._probed(self.energy, "energy")[0]
+
+    def _probed(self, function: Callable[..., Any], what: str) -> tuple[tuple[str, ...], Any]:
+        probe = Needed(self.coordinates, len(self.unknowns), len(self.space))
         try:
-            self.equation(probe, **self.coefficients)
+            found = function(probe, **self.coefficients)
         except TypeError as error:
             raise ConfigError(
-                f"the equation of {self.name!r} must take u and the coefficients {list(self.coefficients)} by name: "
+                f"the {what} of {self.name!r} must take u and the coefficients {list(self.coefficients)} by name: "
                 f"{error}."
             ) from error
-        if not probe.asked:
-            raise ConfigError(f"the equation of {self.name!r} uses no derivative of u, so there is nothing to solve.")
-        return tuple(sorted(probe.asked))
+        return tuple(sorted(probe.asked)), found
 
     def derivatives(self, f: Function, points: Tensor, names: Sequence[str] | None = None) -> Derivatives:
         """u and the derivatives that the equation uses, or those named, at points, in one pass.
@@ -156,35 +186,29 @@ class Problem:
                 f"{self.name!r} has points (N, {len(self.domain)}) of {', '.join(self.domain)}, got shape "
                 f"{tuple(points.shape)}."
             )
-        asked = {self._index(name): name for name in (self.derivatives_needed if names is None else names)}
-        axes = [i for i in range(len(self.domain)) if any(index[i] for index in asked)]
-        at = dict(zip(self.domain, points.split(1, dim=1), strict=True))
-        if not axes:
-            return Derivatives(f(points), {}, points=at)
-        directions = list(torch.eye(len(self.domain), dtype=points.dtype, device=points.device)[axes])
-        found = mixed_jet(f, points, directions, [tuple(index[i] for i in axes) for index in asked])
-        along: dict[str, list[Tensor]] = {}
-        for k, i in enumerate(axes):
-            orders = [index[k] for index in found if sum(index) == index[k]]
-            rows = [found[tuple(n if j == k else 0 for j in range(len(axes)))] for n in range(1, max(orders) + 1)]
-            along[self.coordinates[i]] = rows
-        mixed = {name: found[tuple(index[i] for i in axes)] for index, name in asked.items()}
-        return Derivatives(found[(0,) * len(axes)], along, mixed, at)
+        names = list(self.derivatives_needed if names is None else names)
+        return derivatives_at(f, points, names, self.coordinates, self.space)
 
-    def _index(self, name: str) -> Index:
-        for letter in name:
-            if letter not in self.domain:
-                raise UnknownNameError("coordinate", letter, self.domain, f"u_{name} needs {', '.join(self.domain)}.")
-        return tuple(name.count(coordinate) for coordinate in self.domain)
+    @property
+    def _space_columns(self) -> list[int]:
+        return [i for i, name in enumerate(self.domain) if name != self.time]
 
     def residual(self, u: Derivatives, **coefficients: Any) -> Tensor:
         """The residual at points, (N, equations), in units of the solution over the time; coefficients may be given."""
+        found = self.equation(u, **self._with(coefficients))
+        joined = found if isinstance(found, Tensor) else torch.cat(list(found), dim=1)
+        return joined * (self.duration / self.scale)
+
+    def energy_density(self, u: Derivatives, **coefficients: Any) -> Tensor:
+        """The density of the energy at points, (N, 1), in units of the square of the solution."""
+        assert self.energy is not None
+        return self.energy(u, **self._with(coefficients)) / self.scale**2
+
+    def _with(self, coefficients: Mapping[str, Any]) -> dict[str, Any]:
         for name in coefficients:
             if name not in self.coefficients:
                 raise UnknownNameError("coefficient", name, self.coefficients)
-        found = self.equation(u, **{**self.coefficients, **coefficients})
-        joined = found if isinstance(found, Tensor) else torch.cat(list(found), dim=1)
-        return joined * (self.duration / self.scale)
+        return {**self.coefficients, **coefficients}
 
     @property
     def duration(self) -> float:
@@ -206,6 +230,43 @@ class Problem:
         assert self.initial is not None
         columns = [points[:, i : i + 1] for i, name in enumerate(self.domain) if name != self.time]
         return self.initial(*columns)
+
+    def boundary_values(self, points: Tensor) -> Tensor:
+        """u on the boundary of space, (N, unknowns); elsewhere the same formula."""
+        assert self.boundary is not None
+        return self.boundary(*(points[:, i : i + 1] for i in range(len(self.domain))))
+
+    @cached_property
+    def space_region(self) -> Region:
+        """The part of space where the equation holds."""
+        return self.region or box([self.domain[name] for name in self.space])
+
+    def contains(self, points: Tensor) -> Tensor:
+        """Whether points (N, coordinates) lie in the domain, bool (N,)."""
+        ends = torch.tensor(list(self.domain.values()), dtype=points.dtype, device=points.device)
+        in_box = ((points >= ends[:, 0]) & (points <= ends[:, 1])).all(1)
+        return in_box & self.space_region.contains(points[:, self._space_columns])
+
+    def inside(self, points: Tensor) -> Tensor:
+        """A function of points that vanishes on the boundary of space and is positive inside, (N, 1)."""
+        space = self._space_columns
+        if len(space) == len(self.domain):
+            return self.space_region.inside(points)
+        return self.space_region.inside(torch.cat([points[:, i : i + 1] for i in space], dim=1))
+
+    def on_boundary(self, shares: Tensor) -> Tensor:
+        """Points of the boundary of space, at any time, from numbers of the unit cube (N, coordinates)."""
+        points, space = self.placed(shares), self._space_columns
+        points[:, space] = self.space_region.boundary(shares[:, space]).to(points)
+        ends = torch.tensor(list(self.domain.values()), dtype=points.dtype, device=points.device)
+        slack = 1e-9 * (ends[:, 1] - ends[:, 0])
+        outside = (points < ends[:, 0] - slack) | (points > ends[:, 1] + slack)
+        if not points.isfinite().all() or outside.any():
+            raise ConfigError(
+                f"the boundary of region {self.space_region.name!r} of {self.name!r} gave points outside of the box of "
+                "the domain. Give a larger box, or correct Region.boundary."
+            )
+        return points
 
     def sobol(self, count: int, seed: int) -> Tensor:
         """Evenly spread points of the domain, (count, coordinates), float64."""

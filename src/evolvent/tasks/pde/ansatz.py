@@ -1,28 +1,39 @@
-"""How a network is a solution: by itself, or with the initial value blended in."""
+"""How a network is a solution: by itself, or with boundary and initial values built in."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from evolvent.equations.problems import Problem
 
-Initial = Literal["soft", "hard"]
+Hardness = Literal["soft", "hard"]
 
 
-def solution_of(problem: Problem, model: nn.Module, points: Tensor, initial: Initial, blend: float) -> Tensor:
+def solution_of(
+    problem: Problem,
+    model: Callable[[Tensor], Tensor],
+    points: Tensor,
+    initial: Hardness,
+    blend: float,
+    boundary: Hardness = "soft",
+) -> Tensor:
     r"""u at points: the network, or with a hard initial value :math:`e^{-t / \tau} u_0 + (1 - e^{-t / \tau}) N`.
 
     Args:
-        problem: that gives the initial value.
+        problem: that gives the values.
         model: :math:`N`.
         points: (N, coordinates).
         initial: ``hard`` blends the initial value in.
         blend: :math:`\tau` as a share of the time.
+        boundary: ``hard`` builds the values on the boundary of space in, by a factor that vanishes there.
     """
     u = model(points)
+    if boundary == "hard" and problem.boundary is not None:
+        u = problem.boundary_values(points) + problem.inside(points) * u
     if initial == "soft" or problem.initial is None:
         return u
     at = problem.coordinates.index(problem.time)

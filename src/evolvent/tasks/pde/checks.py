@@ -6,9 +6,9 @@ import torch
 from torch import Tensor, nn
 
 from evolvent._core.errors import ConfigError, UnknownNameError
-from evolvent.equations import Derivatives
 from evolvent.equations.problems import Condition, Problem
 from evolvent.equations.problems.needed import Needed
+from evolvent.equations.terms import coordinates_in
 from evolvent.tasks.pde.settings import PdeSettings
 
 _POINTS = 16
@@ -77,28 +77,19 @@ def check_network(problem: Problem, model: nn.Module) -> None:
     points = problem.sobol(_POINTS, seed=2).to(like)
     u = problem.derivatives(model, points)
     for name in problem.derivatives_needed:
-        if len(name) > 1 and not u[name].any():
+        if name in ("function", "gradient"):
+            continue
+        second = name == "laplacian" or len(coordinates_in(name)) > 1
+        if second and not (u.laplacian if name == "laplacian" else u[name]).any():
             raise ConfigError(
                 f"the equation of {problem.name!r} needs u_{name}, which is zero everywhere for this network: its "
                 "layers are not smooth enough. Take perceptron, whose tanh has all derivatives."
             )
-    if not problem.residual(_anything(problem)).any():
+    if not problem.residual(Needed(problem.coordinates, len(problem.unknowns), len(problem.space))).any():
         raise ConfigError(
             f"the residual of {problem.name!r} is zero whatever u is, so there is nothing to solve. Check the "
             "equation: its two sides may be the same."
         )
-
-
-def _anything(problem: Problem) -> Derivatives:
-    """Numbers in the place of u and its derivatives, that belong to no function."""
-    draw = torch.Generator().manual_seed(0)
-    made = lambda columns: torch.randn(_POINTS, columns, dtype=torch.float64, generator=draw)  # noqa: E731
-    names, unknowns = problem.derivatives_needed, len(problem.unknowns)
-    orders = {name: max((len(n) for n in names if set(n) == {name}), default=0) for name in problem.domain}
-    along = {name: [made(unknowns) for _ in range(order)] for name, order in orders.items()}
-    mixed = {name: made(unknowns) for name in names if len(set(name)) > 1}
-    points = dict(zip(problem.domain, problem.sobol(_POINTS, seed=2).split(1, dim=1), strict=True))
-    return Derivatives(made(unknowns), along, mixed, points)
 
 
 def check_unknown(problem: Problem, settings: PdeSettings, samples: bool) -> None:

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from evolvent.equations import Derivatives, GoverningEquation, Term
+from evolvent.tasks.pde.uncertainty import Uncertainty
 
 
 class Discovery(nn.Module):
@@ -15,8 +16,8 @@ class Discovery(nn.Module):
 
     Since :math:`\alpha` is a minimum, the gradient of :math:`\min_\alpha \sum_i g_i^2` in the weights of the network is
     that with :math:`\alpha` held fixed (variable projection, Golub and Pereyra 1973). So coefficients of very different
-    size need neither learning rates nor penalties. Terms that are not needed are left out one by one, always the one
-    without which the residual grows least.
+    size need neither learning rates nor penalties. Terms that are not needed are left out one by one: the one without
+    which the residual grows least, or, from noisy samples, the one that is smallest beside its standard error.
 
     Args:
         terms: the library.
@@ -42,10 +43,9 @@ class Discovery(nn.Module):
 
     def residual(self, u: Derivatives) -> Tensor:
         """At points, (N, 1); the coefficients are set to the best ones."""
-        u_t, columns = u.of(self.equation.time, 1), self._columns(u, self.kept)
+        u_t, columns = u.of(self.equation.time, 1), self.columns(u, self.kept)
         alpha = best_coefficients(columns.detach(), u_t.detach())
-        self.equation.alpha.zero_()
-        self.equation.alpha[self.active] = alpha[:, 0].to(self.equation.alpha)
+        self._set(alpha)
         return u_t - columns @ alpha
 
     def residual_of(self, u: Derivatives) -> Tensor:
@@ -64,16 +64,33 @@ class Discovery(nn.Module):
             self.active[k], present = False, without[k]
             dropped.append(self.equation.terms[k].text)
         if dropped:
-            alpha = best_coefficients(self._columns(u, self.kept), u_t)
-            self.equation.alpha.zero_()
-            self.equation.alpha[self.active] = alpha[:, 0].to(self.equation.alpha)
+            self._set(best_coefficients(self.columns(u, self.kept), u_t))
         return dropped
 
+    def keep_significant(self, known: Uncertainty, least: float) -> list[str]:
+        """Leave out terms whose coefficients are less than so many standard errors; returns names.
+
+        Args:
+            known: of the coefficients of the terms that are kept.
+            least: standard errors.
+        """
+        kept = self.kept
+        left = {kept[k] for k in known.significant(self.equation.alpha[self.active], least)}
+        dropped = [k for k in kept if k not in left]
+        self.active[dropped] = False
+        self.equation.alpha[dropped] = 0.0
+        return [self.equation.terms[k].text for k in dropped]
+
+    def _set(self, alpha: Tensor) -> None:
+        self.equation.alpha.zero_()
+        self.equation.alpha[self.active] = alpha[:, 0].to(self.equation.alpha)
+
     def _loss(self, u: Derivatives, kept: Sequence[int]) -> float:
-        u_t, columns = u.of(self.equation.time, 1), self._columns(u, kept)
+        u_t, columns = u.of(self.equation.time, 1), self.columns(u, kept)
         return (u_t - columns @ best_coefficients(columns, u_t)).square().mean().item()
 
-    def _columns(self, u: Derivatives, kept: Sequence[int]) -> Tensor:
+    def columns(self, u: Derivatives, kept: Sequence[int]) -> Tensor:
+        """Terms of these numbers at points, (N, terms)."""
         return torch.cat([self.equation.terms[k](u) for k in kept], dim=1)
 
 

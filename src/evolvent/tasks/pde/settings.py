@@ -8,7 +8,7 @@ from pydantic import Field
 
 from evolvent._core.config import Config
 from evolvent.tasks.optimizers import OptimizerConfig
-from evolvent.tasks.pde.ansatz import Initial
+from evolvent.tasks.pde.ansatz import Hardness
 from evolvent.tasks.schedules import ScheduleConfig
 from evolvent.tasks.task import DataSettings, TaskSettings
 
@@ -18,6 +18,7 @@ class LossWeights(Config):
 
     equation: float = Field(default=1.0, ge=0)
     initial: float = Field(default=10.0, ge=0)
+    boundary: float = Field(default=10.0, ge=0)
     conditions: float = Field(default=10.0, ge=0)
     samples: float = Field(default=100.0, ge=0)
 
@@ -41,16 +42,29 @@ class LibrarySettings(Config):
     growth: float = Field(
         default=2.0, gt=1, description="a term is left out if the squared residual grows by less than this factor"
     )
+    significance: float | None = Field(
+        default=None,
+        gt=0,
+        description="a term is left out if its coefficient is less than so many standard errors; instead of growth",
+    )
 
 
 class PdeSettings(TaskSettings):
     """The objective, the phases before the recipe's own optimiser, and what is shown."""
 
     name: str = "pde"
+    method: Literal["pinn", "galerkin", "ritz"] = Field(
+        default="pinn",
+        description="the residual at chosen points (pinn) or at new random ones in each step (galerkin), or the energy "
+        "at new random points (ritz)",
+    )
     weights: LossWeights = LossWeights()
     phases: list[Phase] = Field(default=[], description="before the recipe's own optimiser takes over")
-    initial: Initial = Field(
+    initial: Hardness = Field(
         default="soft", description="ask for the initial value (soft), or blend it into the solution (hard)"
+    )
+    boundary: Hardness = Field(
+        default="soft", description="ask for the values on the boundary of space (soft), or build them in (hard)"
     )
     blend: float = Field(default=0.1, gt=0, description="time constant of the hard initial value, as a share of time")
     resample_at: list[int] = Field(
@@ -70,15 +84,21 @@ class PdeData(DataSettings):
     name: str = Field(default="allen-cahn", description="of the problem")
     options: dict[str, Any] = Field(default={}, description="of the problem")
     points: int = Field(default=4000, ge=1, description="where the equation is asked to hold")
-    sampler: Literal["uniform", "sobol"] = "sobol"
+    sampler: Literal["uniform", "latin", "sobol"] = "sobol"
     fresh: bool = Field(default=False, description="new points in each pass over them")
     within: dict[str, tuple[float, float]] = Field(
         default={}, description="ends of coordinates where points and samples are drawn from a part of the domain"
     )
-    face_points: int = Field(default=400, ge=1, description="for the initial value and each further condition")
+    face_points: int = Field(
+        default=400, ge=1, description="for the initial value, the boundary of space and each further condition"
+    )
     samples: int = Field(default=0, ge=0, description="points where the solution is known")
     file: str | None = Field(
         default=None, description="npz file of measured samples, with arrays points and values, in place of samples"
     )
     noise: float = Field(default=0.0, ge=0, description="of samples, as a share of their standard deviation")
-    grid: list[int] = Field(default=[256, 101], description="points along each coordinate where errors are measured")
+    grid: list[int] = Field(
+        default=[256, 101],
+        description="points along each coordinate where errors are measured; if empty, test_points random ones instead",
+    )
+    test_points: int = Field(default=10000, ge=1, description="where errors are measured if grid is empty")

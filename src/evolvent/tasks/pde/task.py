@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -20,18 +20,34 @@ from evolvent.tasks.findings import Figure, Findings
 from evolvent.tasks.pde.ansatz import solution_of
 from evolvent.tasks.pde.checks import check_conditions, check_network, check_unknown
 from evolvent.tasks.pde.discovery import Discovery
+from evolvent.tasks.pde.methods import check_method, energy, rayleigh_quotient
 from evolvent.tasks.pde.samples import read_samples
 from evolvent.tasks.pde.settings import LossWeights, PdeData, PdeSettings
+from evolvent.tasks.pde.uncertainty import fitted_uncertainty
 from evolvent.tasks.pde.view import add_solution, equation_table
 from evolvent.tasks.quasi_newton import warn_of_precision
 from evolvent.tasks.task import Plan, Setup, Sums, Task, Turn, register_task, trainable
 
 _MAIN = "network"  # turn of the recipe's own optimiser
+_TEST_SEED = 123_456  # of points where errors are measured
+_QUADRATURE = 2**16  # points of integrals
+_OF_EIGENVALUE = (
+    Figure("eigenvalue", "eigenvalue", better=None),
+    Figure("eigenvalue_error", "relative error of the eigenvalue"),
+)
 _PARTS = {"equation": "the equation", "initial": "the initial value", "conditions": "conditions", "samples": "samples"}
 
 
 SOLUTION = "solution.json"
 """File beside a saved network that says how it is a solution."""
+
+
+class Edges(NamedTuple):
+    """Points where conditions are asked for: at the start of time, on the boundary of space, on faces."""
+
+    start: Tensor | None
+    boundary: Tensor | None
+    faces: Sequence[Tensor]
 
 
 @register_task("pde")
@@ -41,7 +57,9 @@ class Pde(Task):
     .. math:: w_e \frac 1N \sum_i R[u](x_i)^2 + w_0 \frac 1M \sum_j (u(x_j, 0) - u_0(x_j))^2
        + \dots + w_s \frac 1K \sum_k (u(x_k) - u_k)^2.
 
-    Residuals are in units of the solution over the time of the problem, values in units of the solution. With
+    Residuals are in units of the solution over the time of the problem, values in units of the solution. The method
+    ``galerkin`` (Sirignano and Spiliopoulos 2018) takes new random points in each step, ``ritz`` (E and Yu 2018) minimises
+    the problem's energy instead of the residual; see :func:`~evolvent.tasks.pde.methods.energy`. With
     ``library`` the equation is not used but found; see :class:`~evolvent.tasks.pde.Discovery`.
     """
 
@@ -61,10 +79,12 @@ class Pde(Task):
         assert isinstance(source, CollocationPoints)
         self.source, self.problem = source, source.problem
         settings: PdeSettings = setup.settings
+        check_method(self.problem, settings, setup.data)
         check_conditions(self.problem)
         check_network(self.problem, model)
         check_unknown(self.problem, settings, source.samples is not None)
         more = () if settings.library is None else (Figure("terms", "terms of the equation", "count"),)
+        more = more if self.problem.eigenvalue is None else (*more, *_OF_EIGENVALUE)
         known = [figure for figure in type(self).figures if self.problem.reference or figure.name != "error"]
         found = [Figure(name, name, better=None) for name in settings.unknown]
         at_times = [_figure_at(t) for t in settings.times if self.problem.reference]
@@ -72,25 +92,44 @@ class Pde(Task):
         self.factors = nn.ParameterDict({name: torch.ones((), dtype=torch.float64) for name in settings.unknown})
         self.register_buffer("points", source.draw(source.count, setup.seed, 0))
         self.register_buffer("epochs_seen", torch.zeros((), dtype=torch.int64))
-        start = {self.problem.time: self.problem.domain.get(self.problem.time, (0.0, 0.0))[0]}
-        self._start = None if self.problem.initial is None else self._face(start)
-        self._faces = [(one, self._face(one.where)) for one in self.problem.conditions]
+        self._drawn = -1, Edges(None, None, ())
         self.discovery = None
         if settings.library is not None:
             terms = polynomial_terms(self.problem.space, settings.library.powers, settings.library.orders)
             self.discovery = Discovery(terms, self.problem.time)
 
-    def _face(self, where: Mapping[str, float]) -> Tensor:
-        return self.source.on_face(where, self.setup.data.face_points, self.setup.seed)
+    def edges(self, draw: int = 0) -> Edges:
+        """Points where initial value, boundary values and conditions are asked for; those of a draw are kept."""
+        if self._drawn[0] != draw:
+            self._drawn = draw, self._new_edges(draw)
+        return self._drawn[1]
+
+    def _new_edges(self, draw: int) -> Edges:
+        problem, settings, count, seed = self.problem, self.setup.settings, self.setup.data.face_points, self.setup.seed
+        start = boundary = None
+        if problem.initial is not None and settings.initial == "soft":
+            begin = {problem.time: problem.domain[problem.time][0]}
+            start = self.placed(self.source.on_face(begin, count, seed, draw))
+        if problem.boundary is not None and settings.boundary == "soft":
+            boundary = self.placed(self.source.on_boundary(count, seed, draw))
+        faces = [self.placed(self.source.on_face(one.where, count, seed, draw)) for one in problem.conditions]
+        return Edges(start, boundary, faces)
 
     @classmethod
     def read(cls, data: PdeData, folder: Path | None) -> tuple[Problem, Tensor, Tensor]:
         """The problem, and its reference on a grid."""
         del folder
         problem = with_stored_reference(create_problem(data.name, **data.options), data.options)
-        if len(data.grid) != len(problem.domain):
-            raise ConfigError(f"data.grid must have a number for each of {', '.join(problem.domain)}, got {data.grid}.")
-        points = problem.grid(*data.grid)
+        if data.grid and len(data.grid) != len(problem.domain):
+            raise ConfigError(
+                f"data.grid must have a number for each of {', '.join(problem.domain)}, or be empty for random points, "
+                f"got {data.grid}."
+            )
+        if data.grid:
+            points = problem.grid(*data.grid)
+            points = points[problem.contains(points)] if problem.region else points
+        else:
+            points = CollocationPoints(problem, data.test_points, "uniform").draw(data.test_points, _TEST_SEED, 0)
         unknown = torch.full((len(points), len(problem.unknowns)), torch.nan, dtype=torch.float64)
         return problem, points, unknown if problem.reference is None else problem.solution(points)
 
@@ -135,9 +174,13 @@ class Pde(Task):
         return {name: (guesses[name] or 1.0) * factor - (not guesses[name]) for name, factor in self.factors.items()}
 
     def solution(self, points: Tensor) -> Tensor:
-        """u at points, with a hard initial value blended in."""
+        """u at points, with hard boundary values built in and a hard initial value blended in."""
+        return self.solution_of(self.model, points)
+
+    def solution_of(self, network: Callable[[Tensor], Tensor], points: Tensor) -> Tensor:
+        """The same for another network, such as this one with other weights."""
         settings: PdeSettings = self.setup.settings
-        return solution_of(self.problem, self.model, points, settings.initial, settings.blend)
+        return solution_of(self.problem, network, points, settings.initial, settings.blend, settings.boundary)
 
     def objective(self, batch: Any, turn: str) -> tuple[Tensor, Sums]:
         phase = next((p for n, p in enumerate(self.setup.settings.phases) if _phase_name(n) == turn), None)
@@ -147,7 +190,7 @@ class Pde(Task):
             raise ConfigError("nothing is left of the objective: give task.weights, or data.samples for samples.")
         total = torch.stack([getattr(weights, name) * value for name, value in parts.items()]).sum()
         sums = {f"loss_{name}": value.detach() for name, value in parts.items()} | {"steps": torch.ones_like(total)}
-        if "equation" in parts:
+        if "equation" in parts and self.setup.settings.method != "ritz":
             count = total.new_tensor(len(batch["row"]))
             sums |= {"squares": parts["equation"].detach() * count, "count": count}
         return total, sums
@@ -155,17 +198,26 @@ class Pde(Task):
     def _parts(self, batch: Any, weights: LossWeights, coefficients: Mapping[str, float]) -> dict[str, Tensor]:
         """Means of squares, by the names of their weights."""
         found: dict[str, Tensor] = {}
+        edges = self.edges(int(batch["draw"]))
         if weights.equation:
-            found["equation"] = self._residual(self.placed(self._places(batch)), coefficients).square().mean()
-        if weights.initial and self._start is not None and self.setup.settings.initial == "soft" and not self.discovery:
-            start = self.placed(self._start)
-            found["initial"] = self._square(self.solution(start) - self.problem.initial_values(start))
-        if weights.conditions and self._faces:
-            found["conditions"] = torch.stack([self._violation(one, at) for one, at in self._faces]).sum()
+            found["equation"] = self._inside(self.placed(self._places(batch)), coefficients)
+        if weights.initial and edges.start is not None and not self.discovery:
+            found["initial"] = self._square(self.solution(edges.start) - self.problem.initial_values(edges.start))
+        if weights.boundary and edges.boundary is not None and not self.discovery:
+            at = edges.boundary
+            found["boundary"] = self._square(self.solution(at) - self.problem.boundary_values(at))
+        if weights.conditions and edges.faces:
+            pairs = zip(self.problem.conditions, edges.faces, strict=True)
+            found["conditions"] = torch.stack([self._violation(one, at) for one, at in pairs]).sum()
         if weights.samples and self.source.samples is not None:
             at, values = self.placed(tuple(self.source.samples))
             found["samples"] = self._square(self.solution(at) - values)
         return found
+
+    def _inside(self, points: Tensor, coefficients: Mapping[str, float]) -> Tensor:
+        if self.setup.settings.method == "ritz":
+            return energy(self.problem, self.solution, points, coefficients)
+        return self._residual(points, coefficients).square().mean()
 
     def _places(self, batch: Any) -> Tensor:
         if self.discovery is not None:
@@ -176,7 +228,7 @@ class Pde(Task):
         return (difference / self.problem.scale).square().mean()
 
     def _violation(self, condition: Any, at: Tensor) -> Tensor:
-        u = self.problem.derivatives(self.solution, self.placed(at))
+        u = self.problem.derivatives(self.solution, at)
         return self._square(condition.residual(u))
 
     def _residual(self, points: Tensor, coefficients: Mapping[str, float] | None = None) -> Tensor:
@@ -192,14 +244,20 @@ class Pde(Task):
         points, values = batch
         with torch.no_grad():
             residual = self._residual(points)
-            found = {"squares": residual.square().mean(1).sum(), "count": residual.new_tensor(len(residual))}
-            if self.problem.reference is None:
-                return found
+        found = _residual_sums(residual)
+        if self.problem.reference is None:
+            return found
+        with torch.no_grad():
             off = self.solution(points) - values
+        if self.problem.eigenvalue is not None:
+            return {**_products(off + values, values), **found}
         return {"off": off.square().sum(), "size": values.square().sum(), **found}
 
     def figures_of(self, sums: Mapping[str, Tensor]) -> dict[str, float]:
         found = {}
+        if "product" in sums:  # of the angle between u and the reference
+            cosine = sums["product"] ** 2 / (sums["own"] * sums["size"]).clamp_min(1e-300)
+            found["error"] = (1 - cosine).clamp_min(0).sqrt().item()
         if "off" in sums:
             found["error"] = (sums["off"] / sums["size"].clamp_min(1e-300)).sqrt().item()
         if "count" in sums:
@@ -214,10 +272,16 @@ class Pde(Task):
         if epoch in settings.resample_at:
             self._resample(epoch)
         if self.discovery is not None and epoch in settings.library.eliminate_at:
-            points = self.placed(self.points)
-            u = self.problem.derivatives(self.solution, points, self.discovery.needed)
-            self.discovery.eliminate(u, settings.library.growth)
+            self._leave_terms_out(self.discovery)
         return False
+
+    def _leave_terms_out(self, discovery: Discovery) -> None:
+        library = self.setup.settings.library
+        if library.significance is None:
+            u = self.problem.derivatives(self.solution, self.placed(self.points), discovery.needed)
+            discovery.eliminate(u, library.growth)
+        else:
+            discovery.keep_significant(fitted_uncertainty(self, discovery), library.significance)
 
     def optimizer_stops(self, turn: str, reason: str) -> bool:
         """The end, unless another phase or other points follow."""
@@ -244,9 +308,14 @@ class Pde(Task):
         figures |= {name: value.item() for name, value in self.coefficients.items()}
         findings = Findings(figures=figures, answer="" if equation is None else equation.equation.text())
         figures |= add_solution(self, findings, test)
+        if self.problem.eigenvalue is not None:
+            points = self.placed(self.source.draw(_QUADRATURE, _TEST_SEED, 0))
+            figures["eigenvalue"] = rayleigh_quotient(self.problem, self.solution, points)
+            figures["eigenvalue_error"] = abs(figures["eigenvalue"] / self.problem.eigenvalue - 1)
         if equation is not None:
             figures["terms"] = len(equation.kept)
-            findings.tables.append(equation_table(equation))
+            known = None if self.source.samples is None else fitted_uncertainty(self, equation)
+            findings.tables.append(equation_table(equation, known))
         return findings
 
     def save_kept(self, folder: Path) -> None:
@@ -265,6 +334,7 @@ class Pde(Task):
             "options": self.setup.data.options,
             "initial": settings.initial if self.problem.initial is not None else "soft",
             "blend": settings.blend,
+            "boundary": settings.boundary,
             "factors": {name: factor.item() for name, factor in self.factors.items()},
         }
 
@@ -293,6 +363,14 @@ class Pde(Task):
             raise DataError(f"{path} does not have the coefficients of the equation: {error!r}. Train again.") from None
         self.discovery.equation.alpha.copy_(torch.tensor(values))
         self.discovery.active.copy_(torch.tensor(values) != 0)
+
+
+def _products(u: Tensor, values: Tensor) -> Sums:
+    return {"own": u.square().sum(), "product": (u * values).sum(), "size": values.square().sum()}
+
+
+def _residual_sums(residual: Tensor) -> Sums:
+    return {"squares": residual.square().mean(1).sum(), "count": residual.new_tensor(len(residual))}
 
 
 def _phase_name(number: int) -> str:

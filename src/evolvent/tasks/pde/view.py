@@ -11,18 +11,20 @@ from evolvent.data import Batches
 from evolvent.equations.problems import Problem
 from evolvent.tasks.findings import Curve, Field, Findings, Table
 from evolvent.tasks.pde.discovery import Discovery
+from evolvent.tasks.pde.uncertainty import Uncertainty
 from evolvent.tasks.task import evaluating
 
 if TYPE_CHECKING:
     from evolvent.tasks.pde.task import Pde
 
 _LINE = 256  # points of a line
+_NORMAL_95 = 1.96  # standard errors within which 95 % of a normal distribution lie
 
 
 def add_solution(task: Pde, findings: Findings, test: Batches) -> dict[str, float]:
     """Add fields and lines to findings; returns the errors at the times that the recipe names."""
     problem = task.problem
-    if len(problem.domain) == 2:
+    if len(problem.domain) == 2 and task.setup.data.grid:
         findings.fields.extend(_fields(task, test))
     errors = {}
     for time in task.setup.settings.times:
@@ -46,6 +48,11 @@ def _fields(task: Pde, test: Batches) -> list[Field]:
     problem, counts = task.problem, task.setup.data.grid
     points, values = test.source.take(torch.arange(len(test.source)), test.seed, 0)
     u = _values(task, points)
+    if problem.eigenvalue is not None:  # any multiple is a solution
+        u = u * ((u * values).sum() / u.square().sum().clamp_min(1e-300))
+    if problem.region is not None:
+        rows = problem.contains(problem.grid(*counts))
+        u, values = (_scattered(one, rows) for one in (u, values))
     (left, right), (bottom, top) = problem.domain.values()
     x_label, y_label = problem.coordinates
     return [
@@ -59,6 +66,13 @@ def _fields(task: Pde, test: Batches) -> list[Field]:
         )
         for k, name in enumerate(problem.unknowns)
     ]
+
+
+def _scattered(values: Tensor, rows: Tensor) -> Tensor:
+    """Values on a grid of which only some points have them."""
+    whole = values.new_full((len(rows), values.shape[1]), float("nan"))
+    whole[rows] = values
+    return whole
 
 
 def _at_time(problem: Problem, time: float) -> Tensor:
@@ -79,8 +93,12 @@ def _lines(problem: Problem, points: Tensor, u: Tensor, reference: Tensor, time:
     ]
 
 
-def equation_table(discovery: Discovery) -> Table:
-    """Every term of the library with its coefficient; those that were left out have none."""
-    kept, alpha = set(discovery.kept), discovery.equation.alpha.tolist()
-    rows = [[term.text, alpha[k] if k in kept else None] for k, term in enumerate(discovery.equation.terms)]
-    return Table("The equation that was found", ["term", "coefficient"], rows)
+def equation_table(discovery: Discovery, known: Uncertainty | None = None) -> Table:
+    """Every term of the library with its coefficient, and how far that may be off; those left out have none."""
+    alpha, rows = discovery.equation.alpha.tolist(), []
+    errors = dict(zip(discovery.kept, known.errors.tolist() if known else [], strict=False))
+    for k, term in enumerate(discovery.equation.terms):
+        error = errors.get(k)
+        kept = [alpha[k], error, None if error is None else _NORMAL_95 * error]
+        rows.append([term.text, *(kept if k in discovery.kept else [None] * 3)])
+    return Table("The equation that was found", ["term", "coefficient", "standard error", "95 % within ±"], rows)
