@@ -12,7 +12,6 @@ from torch import Tensor
 
 from evolvent._core.errors import UnknownNameError
 
-
 _COORDINATE = re.compile(r"[^\W\d_]\d*")
 
 
