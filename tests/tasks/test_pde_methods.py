@@ -30,7 +30,15 @@ class Sines(torch.nn.Module):
 
 def made(model=None, data=None, **settings) -> Pde:
     section = PdeData(
-        **{"name": "poisson", "points": 4096, "fresh": True, "grid": [], "test_points": 64, "face_points": 8, **(data or {})}
+        **{
+            "name": "poisson",
+            "points": 4096,
+            "fresh": True,
+            "grid": [],
+            "test_points": 64,
+            "face_points": 8,
+            **(data or {}),
+        }
     )
     material = Pde.material(Pde.read(section, None), section, 0)
     torch.manual_seed(0)
@@ -94,7 +102,7 @@ def test_what_a_method_cannot_do_is_refused(tmp_path):
         made(data={"name": "heat", "grid": [4, 4]}, method="galerkin", library={})
     with pytest.raises(ConfigError, match="Use method: ritz"):
         made(data={"name": "eigenvalue"}, method="galerkin")
-    with pytest.raises(ConfigError, match="(?s)method.*'ritz'"):
+    with pytest.raises(ConfigError, match=r"(?s)method.*'ritz'"):
         run_grid(recipe_of(task={"name": "pde", "method": "rits"}), tmp_path / "run")
 
 

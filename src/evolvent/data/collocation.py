@@ -65,7 +65,7 @@ class CollocationPoints(Source):
         return self.count
 
     def take(self, rows: Tensor, seed: int, epoch: int) -> dict[str, Tensor]:
-        """``row``, ``x`` and ``draw``: the numbers of the points, the points in float64, and how often they were drawn."""
+        """``row``, ``x`` and ``draw``: numbers of the points, the points in float64, and how often they were drawn."""
         number = epoch if self.fresh else 0
         points = self.draw(self.count, seed, number)
         return {"row": rows, "x": points.index_select(0, rows), "draw": torch.tensor(number)}
@@ -116,9 +116,7 @@ class CollocationPoints(Source):
         points = self._kept(count, numbers)
         values = self.problem.solution(points)
         places = torch.arange(values.numel()).view_as(values)
-        return Samples(
-            points, values + noise * values.std() * normal(places, *key(Stream.SAMPLE_NOISE, seed)).double()
-        )
+        return Samples(points, values + noise * values.std() * normal(places, *key(Stream.SAMPLE_NOISE, seed)).double())
 
 
 def _inner_box(problem: Problem, within: Mapping[str, tuple[float, float]]) -> Tensor:

@@ -7,6 +7,7 @@ from evolvent.equations import rules as rules
 from evolvent.equations.derivatives import coordinate_jets, jet, mixed_jet
 from evolvent.equations.expansion import register_rule
 from evolvent.equations.fallback import JetFallbackWarning
+from evolvent.equations.fractional import fractional_laplacian
 from evolvent.equations.governing import GoverningEquation, Sparsity
 from evolvent.equations.high_dimensional import (
     allen_cahn_ball,
@@ -34,6 +35,7 @@ __all__ = [
     "allen_cahn_ball",
     "black_scholes_default",
     "coordinate_jets",
+    "fractional_laplacian",
     "hamilton_jacobi_bellman",
     "jet",
     "laplacian",

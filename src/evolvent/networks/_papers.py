@@ -121,6 +121,15 @@ for _paper in (
         2020,
     ),
     Paper(
+        "e2018",
+        "article",
+        "The Deep Ritz Method: A Deep Learning-Based Numerical Algorithm for Solving Variational Problems",
+        ("E, Weinan", "Yu, Bing"),
+        ("journal", "Communications in Mathematics and Statistics"),
+        2018,
+        {"volume": "6", "number": "1", "pages": "1--12"},
+    ),
+    Paper(
         "eliasof2023",
         "article",
         "{MGIC}: Multigrid-in-Channels Neural Network Architectures",
@@ -219,6 +228,15 @@ for _paper in (
         ("Hamilton, William L.", "Ying, Rex", "Leskovec, Jure"),
         ("booktitle", "Advances in Neural Information Processing Systems"),
         2017,
+    ),
+    Paper(
+        "sirignano2018",
+        "article",
+        "DGM: A deep learning algorithm for solving partial differential equations",
+        ("Sirignano, Justin", "Spiliopoulos, Konstantinos"),
+        ("journal", "Journal of Computational Physics"),
+        2018,
+        {"volume": "375", "pages": "1339--1364"},
     ),
     Paper(
         "velickovic2018",

@@ -11,9 +11,10 @@ from evolvent.equations.problems.registry import register_problem
 
 @register_problem("eigenvalue")
 def eigenvalue(dimension: int = 2) -> Problem:
-    r"""Smallest eigenvalue :math:`d \pi^2` of :math:`-\Delta u = \lambda u` on :math:`[0, 1]^d` with u = 0 on the boundary.
+    r"""Smallest eigenvalue of :math:`-\Delta u = \lambda u` on :math:`[0, 1]^d` with u = 0 on the boundary.
 
-    It is the least value of :math:`\int |\nabla u|^2 / \int u^2`, attained by :math:`\prod_i \sin \pi x_i`.
+    It is :math:`d \pi^2`, the least value of :math:`\int |\nabla u|^2 / \int u^2`, attained by
+    :math:`\prod_i \sin \pi x_i`.
     """
     least = dimension * math.pi**2
     return Problem(

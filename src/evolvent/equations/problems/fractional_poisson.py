@@ -16,8 +16,8 @@ from evolvent.equations.terms import Derivatives
 def fractional_poisson(order: float = 1.5, nodes: int = 32) -> Problem:
     r"""Fractional Poisson equation on (-1, 1), with u = 0 outside (Dyda 2012; Pang, Lu and Karniadakis 2019).
 
-    .. math:: (-\Delta)^{\alpha/2} u = \frac{2^\alpha}{\sqrt\pi} \Gamma(\tfrac \alpha 2 + 2)\, \Gamma(\tfrac{\alpha + 1}2)
-       \,(1 - (1 + \alpha) x^2), \qquad u = (1 - x^2)_+^{1 + \alpha/2}
+    .. math:: (-\Delta)^{\alpha/2} u = \frac{2^\alpha}{\sqrt\pi} \Gamma(\tfrac \alpha 2 + 2)\,
+       \Gamma(\tfrac{\alpha + 1}2)\,(1 - (1 + \alpha) x^2), \qquad u = (1 - x^2)_+^{1 + \alpha/2}
     """
     factor = 2**order * math.gamma(order / 2 + 2) * math.gamma((order + 1) / 2) / math.sqrt(math.pi)
 

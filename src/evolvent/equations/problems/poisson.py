@@ -67,7 +67,7 @@ def poisson(dimension: int = 2, solution: Literal["sines", "pairs"] = "sines") -
 
 @register_problem("poisson-disc")
 def poisson_disc() -> Problem:
-    r"""Poisson's equation on the unit disc, with the solution :math:`(1 - x^2 - y^2)\, e^{x + y}`, 0 on the boundary."""
+    r"""Poisson's equation on the unit disc, with the solution :math:`(1 - x^2 - y^2)\, e^{x + y}`."""
 
     def solution(points: Tensor) -> Tensor:
         x, y = points.double().split(1, dim=1)

@@ -80,8 +80,8 @@ def disc(radius: float = 1.0) -> Region:
 def l_shape() -> Region:
     r"""The square :math:`[-1, 1]^2` without its quadrant :math:`x > 0, y < 0`, whose corner points inwards.
 
-    The function that vanishes is :math:`(1 - x^2)(1 - y^2)\,(\sqrt{x^2 + y^2} + y - x)`; the last factor is zero on both
-    edges of the missing quadrant and, like the solution, not smooth at the corner.
+    The function that vanishes is :math:`(1 - x^2)(1 - y^2)\,(\sqrt{x^2 + y^2} + y - x)`; the last factor is zero on
+    both edges of the missing quadrant and, like the solution, not smooth at the corner.
     """
     corners = torch.tensor([[0, 0], [0, -1], [-1, -1], [-1, 1], [1, 1], [1, 0], [0, 0]], dtype=torch.float64)
 

@@ -29,8 +29,8 @@ def register_problem(name: str) -> Callable[[Statement], Statement]:
 def list_problems(pattern: str = "*") -> list[str]:
     """Names of all problems that match a shell pattern.
 
-    >>> list_problems("a*")
-    ['allen-cahn']
+    >>> list_problems("poisson*")
+    ['poisson', 'poisson-disc', 'poisson-l-shape']
     """
     return PROBLEMS.names(pattern)
 

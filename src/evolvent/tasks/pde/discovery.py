@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
+from evolvent._core.errors import DataError
+from evolvent._core.files import write_json
 from evolvent.equations import Derivatives, GoverningEquation, Term
 from evolvent.tasks.pde.uncertainty import Uncertainty
 
@@ -84,6 +88,21 @@ class Discovery(nn.Module):
     def _set(self, alpha: Tensor) -> None:
         self.equation.alpha.zero_()
         self.equation.alpha[self.active] = alpha[:, 0].to(self.equation.alpha)
+
+    def write(self, path: Path) -> None:
+        """Write the coefficients of all terms as JSON."""
+        texts = [term.text for term in self.equation.terms]
+        write_json(path, dict(zip(texts, self.equation.alpha.tolist(), strict=True)))
+
+    def read(self, path: Path) -> None:
+        """Read what :meth:`write` wrote; terms whose coefficient is 0 are left out."""
+        try:
+            numbers = json.loads(path.read_text(encoding="utf-8"))
+            values = [float(numbers[term.text]) for term in self.equation.terms]
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise DataError(f"{path} does not have the coefficients of the equation: {error!r}. Train again.") from None
+        self.equation.alpha.copy_(torch.tensor(values))
+        self.active.copy_(torch.tensor(values) != 0)
 
     def _loss(self, u: Derivatives, kept: Sequence[int]) -> float:
         u_t, columns = u.of(self.equation.time, 1), self.columns(u, kept)

@@ -36,8 +36,8 @@ def energy(problem: Problem, f: Function, points: Tensor, coefficients: Mapping[
 
     .. math:: \frac 1N \sum_i e[u](x_i) \approx \frac{1}{|\Omega|} \int_\Omega e[u]\, dx.
 
-    For an eigenvalue problem it is the quotient over the mean of :math:`u^2`, and :math:`(\overline{u^2} - 1)^2` is added
-    so that u keeps its size.
+    For an eigenvalue problem it is the quotient over the mean of :math:`u^2`, and :math:`(\overline{u^2} - 1)^2` is
+    added so that u keeps its size.
     """
     u = problem.derivatives(f, points, problem.energy_derivatives_needed)
     mean = problem.energy_density(u, **coefficients).mean()

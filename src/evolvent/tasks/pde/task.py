@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from evolvent._core.errors import ConfigError, DataError
-from evolvent._core.files import write_json
+from evolvent._core.errors import ConfigError
 from evolvent._core.randomness import Stream, derive_seed, key
 from evolvent.data import Batches, CollocationPoints, Material, TensorSource
 from evolvent.equations import polynomial_terms
@@ -20,6 +18,7 @@ from evolvent.tasks.findings import Figure, Findings
 from evolvent.tasks.pde.ansatz import solution_of
 from evolvent.tasks.pde.checks import check_conditions, check_network, check_unknown
 from evolvent.tasks.pde.discovery import Discovery
+from evolvent.tasks.pde.edges import Edges, draw_edges
 from evolvent.tasks.pde.methods import check_method, energy, rayleigh_quotient
 from evolvent.tasks.pde.samples import read_samples
 from evolvent.tasks.pde.settings import LossWeights, PdeData, PdeSettings
@@ -42,14 +41,6 @@ SOLUTION = "solution.json"
 """File beside a saved network that says how it is a solution."""
 
 
-class Edges(NamedTuple):
-    """Points where conditions are asked for: at the start of time, on the boundary of space, on faces."""
-
-    start: Tensor | None
-    boundary: Tensor | None
-    faces: Sequence[Tensor]
-
-
 @register_task("pde")
 class Pde(Task):
     r"""Trains a function of coordinates by the equation that it should solve (Raissi et al. 2019),
@@ -58,8 +49,8 @@ class Pde(Task):
        + \dots + w_s \frac 1K \sum_k (u(x_k) - u_k)^2.
 
     Residuals are in units of the solution over the time of the problem, values in units of the solution. The method
-    ``galerkin`` (Sirignano and Spiliopoulos 2018) takes new random points in each step, ``ritz`` (E and Yu 2018) minimises
-    the problem's energy instead of the residual; see :func:`~evolvent.tasks.pde.methods.energy`. With
+    ``galerkin`` (Sirignano and Spiliopoulos 2018) takes new random points in each step, ``ritz`` (E and Yu 2018)
+    minimises the problem's energy instead of the residual; see :func:`~evolvent.tasks.pde.methods.energy`. With
     ``library`` the equation is not used but found; see :class:`~evolvent.tasks.pde.Discovery`.
     """
 
@@ -92,7 +83,7 @@ class Pde(Task):
         self.factors = nn.ParameterDict({name: torch.ones((), dtype=torch.float64) for name in settings.unknown})
         self.register_buffer("points", source.draw(source.count, setup.seed, 0))
         self.register_buffer("epochs_seen", torch.zeros((), dtype=torch.int64))
-        self._drawn = -1, Edges(None, None, ())
+        self._drawn: tuple[int, Edges] | None = None
         self.discovery = None
         if settings.library is not None:
             terms = polynomial_terms(self.problem.space, settings.library.powers, settings.library.orders)
@@ -100,20 +91,10 @@ class Pde(Task):
 
     def edges(self, draw: int = 0) -> Edges:
         """Points where initial value, boundary values and conditions are asked for; those of a draw are kept."""
-        if self._drawn[0] != draw:
-            self._drawn = draw, self._new_edges(draw)
+        if self._drawn is None or self._drawn[0] != draw:
+            settings, count = self.setup.settings, self.setup.data.face_points
+            self._drawn = draw, draw_edges(self.source, settings, count, self.setup.seed, draw)
         return self._drawn[1]
-
-    def _new_edges(self, draw: int) -> Edges:
-        problem, settings, count, seed = self.problem, self.setup.settings, self.setup.data.face_points, self.setup.seed
-        start = boundary = None
-        if problem.initial is not None and settings.initial == "soft":
-            begin = {problem.time: problem.domain[problem.time][0]}
-            start = self.placed(self.source.on_face(begin, count, seed, draw))
-        if problem.boundary is not None and settings.boundary == "soft":
-            boundary = self.placed(self.source.on_boundary(count, seed, draw))
-        faces = [self.placed(self.source.on_face(one.where, count, seed, draw)) for one in problem.conditions]
-        return Edges(start, boundary, faces)
 
     @classmethod
     def read(cls, data: PdeData, folder: Path | None) -> tuple[Problem, Tensor, Tensor]:
@@ -198,7 +179,7 @@ class Pde(Task):
     def _parts(self, batch: Any, weights: LossWeights, coefficients: Mapping[str, float]) -> dict[str, Tensor]:
         """Means of squares, by the names of their weights."""
         found: dict[str, Tensor] = {}
-        edges = self.edges(int(batch["draw"]))
+        edges = self.placed(self.edges(int(batch["draw"])))
         if weights.equation:
             found["equation"] = self._inside(self.placed(self._places(batch)), coefficients)
         if weights.initial and edges.start is not None and not self.discovery:
@@ -321,9 +302,7 @@ class Pde(Task):
     def save_kept(self, folder: Path) -> None:
         super().save_kept(folder)
         if self.discovery is not None:
-            equation = self.discovery.equation
-            texts = [term.text for term in equation.terms]
-            write_json(folder / "equation.json", dict(zip(texts, equation.alpha.tolist(), strict=True)))
+            self.discovery.write(folder / "equation.json")
         write_json(folder / SOLUTION, self._kept_beside())
 
     def _kept_beside(self) -> dict[str, Any]:
@@ -342,7 +321,7 @@ class Pde(Task):
         super().load_kept(folder)
         self._read_factors(folder / SOLUTION)
         if self.discovery is not None:
-            self._read_equation(folder / "equation.json")
+            self.discovery.read(folder / "equation.json")
 
     def _read_factors(self, path: Path) -> None:
         try:
@@ -353,16 +332,6 @@ class Pde(Task):
         with torch.no_grad():
             for name, factor in self.factors.items():
                 factor.fill_(values[name])
-
-    def _read_equation(self, path: Path) -> None:
-        assert self.discovery is not None
-        try:
-            numbers = json.loads(path.read_text(encoding="utf-8"))
-            values = [float(numbers[term.text]) for term in self.discovery.equation.terms]
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise DataError(f"{path} does not have the coefficients of the equation: {error!r}. Train again.") from None
-        self.discovery.equation.alpha.copy_(torch.tensor(values))
-        self.discovery.active.copy_(torch.tensor(values) != 0)
 
 
 def _products(u: Tensor, values: Tensor) -> Sums:
