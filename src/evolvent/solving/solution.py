@@ -8,7 +8,6 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,7 +25,7 @@ from evolvent.report.solution_picture import solution_figure
 from evolvent.solving.folders import main_cell, read_kept
 from evolvent.solving.grids import grid_values, write_grid_csv, write_grid_npz
 from evolvent.solving.verdicts import read_estimates, read_trust
-from evolvent.tasks.pde.ansatz import Initial, solution_of
+from evolvent.tasks.pde.ansatz import Initial, coefficient_of, solution_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
@@ -44,7 +43,6 @@ class Solution:
         network: that solves it.
         folder: of its run.
         initial, blend: how the initial value enters; see :func:`~evolvent.tasks.pde.ansatz.solution_of`.
-        home: a temporary folder that lives as long as this object.
 
     Attributes:
         figures: what was measured: the residual, and the error if there is a reference.
@@ -59,20 +57,17 @@ class Solution:
         folder: Path,
         initial: Initial = "soft",
         blend: float = 0.1,
-        home: TemporaryDirectory[str] | None = None,
     ) -> None:
         self.problem, self.network, self.folder = problem, network, folder
         self._initial: Initial = initial
-        self._blend, self._home = blend, home
+        self._blend = blend
         result = read_result(main_cell(folder))
         self.figures: dict[str, float | None] = dict(result.figures) if result else {}
         self.trust: Trust | None = read_trust(folder)
         self.estimates: Estimates | None = read_estimates(folder)
 
     @classmethod
-    def load(
-        cls, folder: str | os.PathLike[str], problem: Problem | None = None, home: TemporaryDirectory[str] | None = None
-    ) -> Solution:
+    def load(cls, folder: str | os.PathLike[str], problem: Problem | None = None) -> Solution:
         """Read a solution from its run folder, or from where :meth:`save` put it."""
         folder = Path(folder)
         cell = main_cell(folder)
@@ -81,7 +76,7 @@ class Solution:
         guesses = getattr(getattr(read_cell(cell), "task", None), "unknown", {})
         if kept["factors"]:
             problem = replace(problem, coefficients={**problem.coefficients, **_found(guesses, kept["factors"])})
-        return cls(problem, networks.load(cell / "model"), folder, kept["initial"], kept["blend"], home)
+        return cls(problem, networks.load(cell / "model"), folder, kept["initial"], kept["blend"])
 
     def __call__(self, points: Any) -> Any:
         """u at points, (N, coordinates) to (N, unknowns)."""
@@ -160,7 +155,7 @@ class Solution:
 
 
 def _found(guesses: Mapping[str, float], factors: Mapping[str, float]) -> dict[str, float]:
-    return {name: (guesses[name] or 1.0) * factor - (not guesses[name]) for name, factor in factors.items()}
+    return {name: coefficient_of(guesses[name], factor) for name, factor in factors.items()}
 
 
 def _named_problem(name: str, options: Mapping[str, Any], folder: Path) -> Problem:
