@@ -28,9 +28,8 @@ from evolvent.solving.verdicts import read_estimates, read_trust
 from evolvent.tasks.pde.ansatz import Initial, coefficient_of, solution_of
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Drawing
-
     from evolvent.analysis.solutions import Estimates, Trust
+    from evolvent.report.solution_picture import Figure as Drawing
 
 
 class Solution:

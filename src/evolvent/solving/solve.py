@@ -191,7 +191,7 @@ def _recipe(
     values = {
         "name": f"solve-{slug(problem.name)}",
         "title": title,
-        "question": f"What is the solution, and can it be trusted? Each training had {seconds:.3g} seconds.",
+        "question": "What is the solution, and can it be trusted?",
         **sections,
         "data": data,
         "training": {**sections["training"], "budget": seconds},
