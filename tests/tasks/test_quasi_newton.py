@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from evolvent.errors import ConfigError, UnknownNameError
+from evolvent.errors import ConfigError, NonFiniteError, UnknownNameError
 from evolvent.tasks import OptimizerConfig, make_optimizer, needs_closure
 from evolvent.tasks.inverse_hessian import InverseHessian, scaling
 from evolvent.tasks.line_search import ENOUGH_CURVATURE, ENOUGH_DECREASE, strong_wolfe
@@ -198,3 +198,40 @@ def test_what_cannot_be_done_is_refused():
         QuasiNewton([nn.Parameter(torch.zeros(2))], iterations=0)
     with pytest.raises(ConfigError, match="one group"):
         QuasiNewton([{"params": [nn.Parameter(torch.zeros(2))]}, {"params": [nn.Parameter(torch.zeros(2))]}])
+
+
+def test_a_line_search_that_diverges_is_explained():
+    """Like the engine, the closure refuses numbers that are not finite; here all steps lead there."""
+    x = nn.Parameter(torch.tensor([1.0], dtype=torch.float64))
+    optimizer = QuasiNewton([x], iterations=5)
+    evaluate = closure(optimizer, lambda: x.sum())
+
+    def edge():
+        if x.item() != 1.0:
+            raise NonFiniteError("not finite")
+        return evaluate()
+
+    optimizer.step(edge)
+    assert x.item() == 1.0
+    assert "every step from 1 leads to numbers that are not finite; begin with" in optimizer.stopped
+
+
+def test_a_line_search_that_goes_too_far_once_begins_anew():
+    x = nn.Parameter(torch.tensor([3.0, -2.0], dtype=torch.float64))
+    optimizer, refused = QuasiNewton([x], iterations=1), []
+    evaluate = closure(optimizer, lambda: (x**4).sum())
+    for _ in range(6):
+        optimizer.step(evaluate)
+
+    def once():
+        if not refused and optimizer.state[x]["updates"] and not torch.equal(x, start):
+            refused.append(True)
+            raise NonFiniteError("not finite")
+        return evaluate()
+
+    start, before = x.detach().clone(), (x**4).sum().item()
+    optimizer.step(once)
+    assert refused
+    assert torch.equal(x, start)  # the step was given up, and what was learned forgotten
+    optimizer.step(evaluate)
+    assert (x**4).sum().item() < before

@@ -39,5 +39,5 @@ def main() -> None:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(2)
     except KeyboardInterrupt:
-        print("interrupted; finished work is kept, and `evolvent run ... --resume` continues.", file=sys.stderr)
+        print("interrupted; finished work is kept, and the same command with --resume continues.", file=sys.stderr)
         sys.exit(130)

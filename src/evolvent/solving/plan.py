@@ -17,8 +17,8 @@ LEAST = 5.0
 """Seconds of the smallest budget."""
 
 _TRIED = 500  # points on which the pace is measured
-_WANTED = 2500  # iterations; points are fewer where the time does not allow so many
-_FEWEST, _MOST = 500, 4000  # points
+_WANTED = 1500  # iterations; points are fewer where the time does not allow so many
+_FEWEST, _MOST = 1000, 4000  # points
 _UPDATE = 6e-3  # seconds of an iteration that do not depend on the points: the update of the inverse Hessian
 _STEP = 0.02  # of the time, at most, for one step of the engine, after which it looks at the clock
 _RESAMPLED = (300, 700, 1200, 1800, 2400)  # iterations of the last optimiser: early and rarely

@@ -8,7 +8,6 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,12 +25,11 @@ from evolvent.report.solution_picture import solution_figure
 from evolvent.solving.folders import main_cell, read_kept
 from evolvent.solving.grids import grid_values, write_grid_csv, write_grid_npz
 from evolvent.solving.verdicts import read_estimates, read_trust
-from evolvent.tasks.pde.ansatz import Hardness, solution_of
+from evolvent.tasks.pde.ansatz import Hardness, coefficient_of, solution_of
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Drawing
-
     from evolvent.analysis.solutions import Estimates, Trust
+    from evolvent.report.solution_picture import Figure as Drawing
 
 
 class Solution:
@@ -45,7 +43,6 @@ class Solution:
         folder: of its run.
         initial, blend, boundary: how initial and boundary values enter; see
             :func:`~evolvent.tasks.pde.ansatz.solution_of`.
-        home: a temporary folder that lives as long as this object.
 
     Attributes:
         figures: what was measured: the residual, and the error if there is a reference.
@@ -61,21 +58,18 @@ class Solution:
         initial: Hardness = "soft",
         blend: float = 0.1,
         boundary: Hardness = "soft",
-        home: TemporaryDirectory[str] | None = None,
     ) -> None:
         self.problem, self.network, self.folder = problem, network, folder
         self._initial: Hardness = initial
         self._boundary: Hardness = boundary
-        self._blend, self._home = blend, home
+        self._blend = blend
         result = read_result(main_cell(folder))
         self.figures: dict[str, float | None] = dict(result.figures) if result else {}
         self.trust: Trust | None = read_trust(folder)
         self.estimates: Estimates | None = read_estimates(folder)
 
     @classmethod
-    def load(
-        cls, folder: str | os.PathLike[str], problem: Problem | None = None, home: TemporaryDirectory[str] | None = None
-    ) -> Solution:
+    def load(cls, folder: str | os.PathLike[str], problem: Problem | None = None) -> Solution:
         """Read a solution from its run folder, or from where :meth:`save` put it."""
         folder = Path(folder)
         cell = main_cell(folder)
@@ -85,7 +79,7 @@ class Solution:
         if kept["factors"]:
             problem = replace(problem, coefficients={**problem.coefficients, **_found(guesses, kept["factors"])})
         values = kept["initial"], kept["blend"], kept["boundary"]
-        return cls(problem, networks.load(cell / "model"), folder, *values, home)
+        return cls(problem, networks.load(cell / "model"), folder, *values)
 
     def __call__(self, points: Any) -> Any:
         """u at points, (N, coordinates) to (N, unknowns)."""
@@ -164,7 +158,7 @@ class Solution:
 
 
 def _found(guesses: Mapping[str, float], factors: Mapping[str, float]) -> dict[str, float]:
-    return {name: (guesses[name] or 1.0) * factor - (not guesses[name]) for name, factor in factors.items()}
+    return {name: coefficient_of(guesses[name], factor) for name, factor in factors.items()}
 
 
 def _named_problem(name: str, options: Mapping[str, Any], folder: Path) -> Problem:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import shutil
+import tempfile
 import time
+import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -87,28 +89,32 @@ def solve(
     stated, options = _stated(problem, options), dict(options or {})
     stated = stated if reference else replace(stated, reference=None)
     stated = _with_reference_in_time(stated, _REFERENCE * total)
-    home = TemporaryDirectory(prefix="evolvent-") if out is None else None
-    folder = Path(home.name) / "run" if home else Path(out or "")
-    measured = _stored_samples(samples, stated, folder)
-    with given(stated, options):
-        recipe = _earlier(folder) if resume else None
-        if recipe is None:
-            left = total - (time.perf_counter() - began) - min(_RESERVE + 1.5 * started, _RESERVED * total)
-            each = max(1.0, left / 2 if second else left)
-            sections = METHODS.get(method)(stated, measure_pace(stated, each), dict(unknown or {}))
-            recipe = _recipe(
-                stated, sections, each, options, measured, [seed, seed + 1] if second else [seed], settings
-            )
-        _run(recipe, folder, resume, observer, stated)
-    return conclude(folder, stated, tolerance, home)
+    folder = Path(tempfile.mkdtemp(prefix="evolvent-")) / "run" if out is None else Path(out)
+    try:
+        measured = _stored_samples(samples, stated, folder)
+        with given(stated, options):
+            recipe = _earlier(folder) if resume else None
+            if recipe is None:
+                left = total - (time.perf_counter() - began) - min(_RESERVE + 1.5 * started, _RESERVED * total)
+                each = max(1.0, left / 2 if second else left)
+                sections = METHODS.get(method)(stated, measure_pace(stated, each), dict(unknown or {}))
+                seeds = [seed, seed + 1] if second else [seed]
+                recipe = _recipe(stated, sections, each, options, measured, seeds, settings)
+            _run(recipe, folder, resume, observer, stated)
+        solution = conclude(folder, stated, tolerance)
+    except BaseException:
+        if out is None:
+            shutil.rmtree(folder.parent, ignore_errors=True)
+        raise
+    if out is None:
+        weakref.finalize(solution, shutil.rmtree, folder.parent, ignore_errors=True)
+    return solution
 
 
-def conclude(
-    folder: Path, problem: Problem, tolerance: float = TOLERANCE, home: TemporaryDirectory[str] | None = None
-) -> Solution:
+def conclude(folder: Path, problem: Problem, tolerance: float = TOLERANCE) -> Solution:
     """The solution of a finished run, with a verdict on it that is written into the folder."""
     cells = [(cell, path) for cell, path in cells_of(folder) if is_finished(path)]
-    solution = Solution.load(folder, problem, home)
+    solution = Solution.load(folder, problem)
     if read_trust(folder) is not None:
         return solution
     others = [Solution.load(path, problem) for _, path in cells[1:]]
@@ -185,7 +191,7 @@ def _recipe(
     values = {
         "name": f"solve-{slug(problem.name)}",
         "title": title,
-        "question": f"What is the solution, and can it be trusted? Each training had {seconds:.3g} seconds.",
+        "question": "What is the solution, and can it be trusted?",
         **sections,
         "data": data,
         "training": {**sections["training"], "budget": seconds},

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from evolvent._core.checks import check_choice, check_whole
-from evolvent._core.errors import ConfigError
+from evolvent._core.errors import ConfigError, NonFiniteError
 from evolvent.tasks.inverse_hessian import Formula, InverseHessian
 from evolvent.tasks.line_search import strong_wolfe
 
@@ -71,12 +71,14 @@ class QuasiNewton(torch.optim.Optimizer):
         self._params: list[nn.Parameter] = self.param_groups[0]["params"]
         _check_memory(sum(p.numel() for p in self._params), self._params[0])
         self.stopped = ""
+        self._diverged = False  # whether a line search of this step met numbers that are not finite
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Tensor]) -> Tensor:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Iterate; returns the objective at the start, as PyTorch's optimisers do."""
         evaluate = torch.enable_grad()(closure)
         self.stopped, group, state = "", self.param_groups[0], self._state()
+        self._diverged = False
         hessian = InverseHessian(state["inverse"], group["formula"])
         first = evaluate()
         x, value, gradient = self._flat(), first.item(), self._gradient()
@@ -122,10 +124,19 @@ class QuasiNewton(torch.optim.Optimizer):
             return closure().item(), self._gradient()
 
         slope = torch.dot(direction, gradient).item()
-        return strong_wolfe(at, direction, value, slope, before) if slope < 0 else None
+        try:
+            return strong_wolfe(at, direction, value, slope, before) if slope < 0 else None
+        except NonFiniteError:  # a trial went too far: what was learned of the curvature is wrong, or the objective is
+            self._diverged = True
+            return None
 
     def _no_progress(self, value: float, iterations: int) -> str:
         dtype = self._params[0].dtype
+        if self._diverged:
+            return (
+                f"after {iterations} iterations every step from {value:.3g} leads to numbers that are not finite; "
+                "begin with a first-order phase or easier coefficients, or weigh the parts of the objective otherwise"
+            )
         reason = f"after {iterations} iterations no step lowers {value:.3g} by more than {str(dtype)[6:]} rounds it"
         if dtype == torch.float32:
             warn_of_precision(FORMULAS[self.param_groups[0]["formula"]], reason)

@@ -20,6 +20,8 @@ _PEAKS, _AROUND = 16, 64  # largest residuals around which more points are drawn
 _OVERFITTED = 3.0  # residual on fresh points over that on the training points
 _HIDDEN = 30.0  # largest residual found by refining over the largest on the training points
 _SPACE, _TIMES = 401, 41  # grid of invariants
+_TELLING = ("second solution", "fresh over training residual", "linearised error")  # come first in a verdict
+_REASONS = 3  # in a verdict at most
 
 Function = Callable[[Tensor], Tensor]
 
@@ -113,9 +115,9 @@ def check_trust(
 
 
 def _verdict(checks: list[Check]) -> str:
-    failed = [one.said for one in checks if not one.passed]
+    failed = sorted((one for one in checks if not one.passed), key=lambda one: one.name not in _TELLING)
     if failed:
-        return f"Do not trust it: {'; '.join(failed)}."
+        return f"Do not trust it: {'; '.join(one.said for one in failed[:_REASONS])}."
     estimates = [one for one in checks if one.estimates]
     if not estimates:
         return "Trust it as far as its residual goes: all checks are passed, but none of them estimates the error."

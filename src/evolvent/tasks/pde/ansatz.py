@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal
+from typing import Literal, TypeVar
 
 import torch
 from torch import Tensor
@@ -11,6 +11,7 @@ from torch import Tensor
 from evolvent.equations.problems import Problem
 
 Hardness = Literal["soft", "hard"]
+Number = TypeVar("Number", float, Tensor)
 
 
 def solution_of(
@@ -40,3 +41,14 @@ def solution_of(
     since = points[:, at : at + 1] - problem.domain[problem.time][0]
     share = torch.exp(since * (-1 / (blend * problem.duration)))
     return share * problem.initial_values(points) + (1 - share) * u
+
+
+def coefficient_of(guess: float, factor: Number) -> Number:
+    """A coefficient that is looked for: the first guess times a trained factor, which is 1 to begin with.
+
+    So coefficients of very different size are all of order one to the optimiser; a guess of 0 is added to.
+
+    >>> coefficient_of(1e-4, 1.5), coefficient_of(0.0, 1.5)
+    (0.00015000000000000001, 0.5)
+    """
+    return guess * factor if guess else factor - 1.0

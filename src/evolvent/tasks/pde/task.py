@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -9,13 +10,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from evolvent._core.errors import ConfigError
+from evolvent._core.errors import ConfigError, DataError
+from evolvent._core.files import write_json
 from evolvent._core.randomness import Stream, derive_seed, key
 from evolvent.data import Batches, CollocationPoints, Material, TensorSource
 from evolvent.equations import polynomial_terms
 from evolvent.equations.problems import Problem, create_problem, with_stored_reference
 from evolvent.tasks.findings import Figure, Findings
-from evolvent.tasks.pde.ansatz import solution_of
+from evolvent.tasks.pde.ansatz import coefficient_of, solution_of
 from evolvent.tasks.pde.checks import check_conditions, check_network, check_unknown
 from evolvent.tasks.pde.discovery import Discovery
 from evolvent.tasks.pde.edges import Edges, draw_edges
@@ -147,12 +149,9 @@ class Pde(Task):
 
     @property
     def coefficients(self) -> dict[str, Tensor]:
-        """The coefficients that are looked for, as they are now: the first guess times a trained factor.
-
-        So coefficients of very different size are all of order one to the optimiser; a guess of 0 stands for itself.
-        """
+        """The coefficients that are looked for, as they are now."""
         guesses = self.setup.settings.unknown
-        return {name: (guesses[name] or 1.0) * factor - (not guesses[name]) for name, factor in self.factors.items()}
+        return {name: coefficient_of(guesses[name], factor) for name, factor in self.factors.items()}
 
     def solution(self, points: Tensor) -> Tensor:
         """u at points, with hard boundary values built in and a hard initial value blended in."""
