@@ -50,6 +50,8 @@ REGISTERED = {
     "odenet_mobile": 1_007_562,
     "parabolic": 984_362,
     "bsde": 34_531,
+    "otflow": 1_229,
+    "velocity": 1_250,
     "point_resnet": 1_170,
     "preresnet": 569_370,
     "preresnet20": 569_370,

@@ -42,6 +42,7 @@ class Stream(IntEnum):
     BROWNIAN = 26
     CORRUPTION = 30
     ATTACK = 31
+    DENSITY = 34
 
     @property
     def place(self) -> tuple[str, ...]:
@@ -69,6 +70,7 @@ _PLACES = {
     Stream.BROWNIAN: ("epoch",),
     Stream.CORRUPTION: ("kind",),
     Stream.ATTACK: ("row",),
+    Stream.DENSITY: ("epoch", "part"),
 }
 _SPLIT_PLACE = 0x5711
 _BARE = frozenset({Stream.ORDER, Stream.WEIGHTS, Stream.STEP})

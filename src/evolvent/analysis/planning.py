@@ -142,7 +142,6 @@ def read_bytes(text: str | int) -> int:
     return int(float(found[1]) * _UNITS[found[2].upper()])
 
 
-
 def _candidates(model: nn.Module) -> list[GradientStrategy]:
     """Exact strategies that every evolution of the model takes."""
     found = [evolution for _, evolution in evolutions(model)]

@@ -12,6 +12,15 @@ from evolvent.data.augment import add_noise, random_crop, random_exposure, rando
 from evolvent.data.brownian import BrownianPaths
 from evolvent.data.checking import CheckReport, FileReport, PartReport, check
 from evolvent.data.datasets import CatalogueEntry, Download, Shipped, describe, list_datasets, register_dataset
+from evolvent.data.densities import (
+    DENSITIES,
+    Density,
+    DensityPairs,
+    GaussianMixture,
+    Planar,
+    make_density,
+    register_density,
+)
 from evolvent.data.episodes import EpisodeBatch, Episodes
 from evolvent.data.feature_file import FeatureSet, read_features, write_features
 from evolvent.data.fetching import DownloadProgress, fetch
@@ -37,17 +46,21 @@ from evolvent.data.source import Batches, Material, Source, TensorSource
 from evolvent.data.splits import split
 
 __all__ = [
+    "DENSITIES",
     "Arrays",
     "Batches",
     "BrownianPaths",
     "CatalogueEntry",
     "CheckReport",
+    "Density",
+    "DensityPairs",
     "Download",
     "DownloadProgress",
     "EpisodeBatch",
     "Episodes",
     "FeatureSet",
     "FileReport",
+    "GaussianMixture",
     "GraphArrays",
     "GraphData",
     "ImageBatch",
@@ -61,6 +74,7 @@ __all__ = [
     "Mean",
     "NodeSplit",
     "PartReport",
+    "Planar",
     "PointCloud",
     "Preprocess",
     "Shipped",
@@ -76,6 +90,7 @@ __all__ = [
     "load_graph",
     "locate",
     "majority_of_squares",
+    "make_density",
     "mean_image",
     "mean_of_squares",
     "normal",
@@ -87,6 +102,7 @@ __all__ = [
     "read_features",
     "reduced",
     "register_dataset",
+    "register_density",
     "rotate",
     "split",
     "uniform",
