@@ -208,7 +208,7 @@ for _name in _PATTERNS:
 
 
 class DensityPairs(Source):
-    """Points of two densities, drawn anew and independently in every epoch: where a transport begins and may end.
+    """Points of two densities, where a transport begins and may end, and a time of the way; drawn anew in every epoch.
 
     Args:
         source, target: the densities, of one dimension.
@@ -216,8 +216,8 @@ class DensityPairs(Source):
         part: sources of different parts share no point.
 
     >>> pairs = DensityPairs(make_density("gaussian", 2), make_density("moons", 2), count=8)
-    >>> [points.shape for points in pairs.take(torch.tensor([2, 4]), seed=0, epoch=0)]
-    [torch.Size([2, 2]), torch.Size([2, 2])]
+    >>> [drawn.shape for drawn in pairs.take(torch.tensor([2, 4]), seed=0, epoch=0)]
+    [torch.Size([2, 2]), torch.Size([2, 2]), torch.Size([2, 1])]
     """
 
     def __init__(self, source: Density, target: Density, count: int, part: int = 0) -> None:
@@ -230,10 +230,10 @@ class DensityPairs(Source):
     def __len__(self) -> int:
         return self.count
 
-    def take(self, rows: Tensor, seed: int, epoch: int) -> tuple[Tensor, Tensor]:
-        """Shape: rows (B,) to (B, d) and (B, d)."""
-        first, second = (key(Stream.DENSITY, seed, epoch, 2 * self.part + end) for end in (0, 1))
-        return self.source.draw(rows, *first), self.target.draw(rows, *second)
+    def take(self, rows: Tensor, seed: int, epoch: int) -> tuple[Tensor, Tensor, Tensor]:
+        """Shape: rows (B,) to (B, d), (B, d) and times between 0 and 1, (B, 1)."""
+        first, second, third = (key(Stream.DENSITY, seed, epoch, 3 * self.part + k) for k in range(3))
+        return self.source.draw(rows, *first), self.target.draw(rows, *second), uniform(rows, *third)[:, None]
 
 
 def _for_each(spread: float | Sequence[float], dimension: int) -> list[float]:

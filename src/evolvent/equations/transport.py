@@ -12,6 +12,7 @@ from evolvent._core.checks import check_whole
 from evolvent._core.errors import ConfigError, ShapeError
 from evolvent._core.state import State, like, parts
 from evolvent.dynamics import Dynamics
+from evolvent.equations.derivatives import jet
 from evolvent.equations.mean_field import RunningCost
 from evolvent.evolution import Evolution
 from evolvent.integrators import RK4, Integrator
@@ -102,8 +103,8 @@ class Characteristics(Dynamics):
             return -gradient[:, :-1], -laplacian, gradient[:, -1:]
         field = cast(VelocityField, self.network).velocity
         axes = torch.eye(s.shape[1], dtype=s.dtype, device=s.device)[:-1]
-        slopes = torch.vmap(lambda axis: torch.func.jvp(field, (s,), (axis.expand_as(s),))[1])(axes)  # (d, N, d)
-        return field(s), slopes.diagonal(dim1=0, dim2=2).sum(1, keepdim=True), None
+        slopes = [jet(field, s, axis, 1)[1][:, k] for k, axis in enumerate(axes)]
+        return field(s), torch.stack(slopes).sum(0)[:, None], None
 
 
 class Backward(Dynamics):

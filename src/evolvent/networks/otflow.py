@@ -98,12 +98,13 @@ class PotentialNetwork(nn.Module):
         adjoints = self._adjoints(slopes)
         rows = self._directions()  # (e, width)
         trace = ((1 - slopes[0].square()) * adjoints[0]) @ rows.square().sum(0)
-        tangents = slopes[0][:, None] * rows  # (N, e, width): the derivatives of u
-        for layer, slope, adjoint in zip(self._weights(), slopes[1:], adjoints[1:], strict=True):
-            inner = F.linear(tangents, layer)
+        tangents = slopes[0][:, None] * rows if len(self.residual) > 1 else None  # (N, e, width): derivatives of u
+        for i, (layer, slope, adjoint) in enumerate(zip(self._weights(), slopes[1:], adjoints[1:], strict=True)):
+            inner = F.linear(tangents, layer) if i and tangents is not None else _scaled(rows, slopes[0], layer)
             bent = (1 - slope.square()) * adjoint * inner.square().sum(1)
             trace = trace + self.step_size * bent.sum(1)
-            tangents = tangents + self.step_size * slope[:, None] * inner
+            if tangents is not None:
+                tangents = tangents + self.step_size * slope[:, None] * inner
         trace = trace + self.quadratic[:, :-1].square().sum()
         return Slopes(self._gradient(s, slopes, adjoints), trace[:, None])
 
@@ -147,6 +148,12 @@ class PotentialNetwork(nn.Module):
                 f"this network takes {self.options.in_features} coordinates and then a time in each row, got shape "
                 f"{tuple(s.shape)}."
             )
+
+
+def _scaled(rows: Tensor, scales: Tensor, weight: Tensor) -> Tensor:
+    """Rows (e, a) scaled for each point by (N, a), times a weight (k, a): one product of matrices for all points."""
+    every = torch.einsum("ea,ka->aek", rows, weight)
+    return (scales @ every.flatten(1)).unflatten(1, every.shape[1:])
 
 
 def antiderivative(z: Tensor) -> Tensor:
