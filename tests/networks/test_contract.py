@@ -22,6 +22,7 @@ INPUTS = {
     "bsde": (4, 101),
     "perceptron": (4, 2),
 }
+INPUTS |= {"otflow": (4, 3), "velocity": (4, 3)}
 INPUTS |= dict.fromkeys(DIGITS, (2, 1, 28, 28))
 SCALES = {"resnet26_epdo": 0.1}  # its layers are quadratic: before there are statistics, large features overflow
 SMALL = {"channels": (4, 8), "blocks": 2}

@@ -51,6 +51,8 @@ REGISTERED = {
     "parabolic": 984_362,
     "bsde": 34_531,
     "perceptron": 1_981,
+    "otflow": 1_229,
+    "velocity": 1_250,
     "point_resnet": 1_170,
     "preresnet": 569_370,
     "preresnet20": 569_370,

@@ -45,6 +45,7 @@ class Stream(IntEnum):
     BROWNIAN = 26
     CORRUPTION = 30
     ATTACK = 31
+    DENSITY = 34
 
     @property
     def place(self) -> tuple[str, ...]:
@@ -73,6 +74,7 @@ _PLACES = {
     Stream.CORRUPTION: ("kind",),
     Stream.ATTACK: ("row",),
     Stream.COLLOCATION: ("part", "epoch"),
+    Stream.DENSITY: ("epoch", "part"),
 }
 _OF_TORCH = frozenset(
     {Stream.WEIGHTS, Stream.STEP, Stream.POINTS, Stream.COEFFICIENTS, Stream.COLLOCATION, Stream.ATTACK}

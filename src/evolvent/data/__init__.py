@@ -13,6 +13,15 @@ from evolvent.data.brownian import BrownianPaths
 from evolvent.data.checking import CheckReport, FileReport, PartReport, check, check_own
 from evolvent.data.collocation import CollocationPoints, Samples
 from evolvent.data.datasets import CatalogueEntry, Download, Shipped, describe, list_datasets, register_dataset
+from evolvent.data.densities import (
+    DENSITIES,
+    Density,
+    DensityPairs,
+    GaussianMixture,
+    Planar,
+    make_density,
+    register_density,
+)
 from evolvent.data.episodes import EpisodeBatch, Episodes
 from evolvent.data.feature_file import FeatureSet, read_features, write_features
 from evolvent.data.fetching import DownloadProgress, fetch
@@ -49,6 +58,7 @@ from evolvent.data.source import Batches, Material, Source, TensorSource
 from evolvent.data.splits import split, stratified
 
 __all__ = [
+    "DENSITIES",
     "Arrays",
     "Batches",
     "BrownianPaths",
@@ -56,12 +66,15 @@ __all__ = [
     "CentredSquare",
     "CheckReport",
     "CollocationPoints",
+    "Density",
+    "DensityPairs",
     "Download",
     "DownloadProgress",
     "EpisodeBatch",
     "Episodes",
     "FeatureSet",
     "FileReport",
+    "GaussianMixture",
     "GraphArrays",
     "GraphData",
     "ImageBatch",
@@ -76,6 +89,7 @@ __all__ = [
     "NodeSplit",
     "PartReport",
     "PictureReader",
+    "Planar",
     "PointCloud",
     "PointData",
     "Preprocess",
@@ -100,6 +114,7 @@ __all__ = [
     "load_graph",
     "locate",
     "majority_of_squares",
+    "make_density",
     "mean_image",
     "mean_of_squares",
     "normal",
@@ -112,6 +127,7 @@ __all__ = [
     "read_features",
     "reduced",
     "register_dataset",
+    "register_density",
     "rotate",
     "split",
     "stratified",

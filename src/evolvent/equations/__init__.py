@@ -16,22 +16,31 @@ from evolvent.equations.high_dimensional import (
 )
 from evolvent.equations.jets import Jet
 from evolvent.equations.laplacian import Laplacian, laplacian
+from evolvent.equations.mean_field import Congestion, Obstacle, RunningCost
 from evolvent.equations.rules.elementwise import register_elementwise
 from evolvent.equations.rules.linear_maps import register_linear
 from evolvent.equations.semilinear import SEMILINEAR, SemilinearProblem, register_semilinear
 from evolvent.equations.sensitivities import parameter_jacobian
 from evolvent.equations.terms import Derivatives, Term, monomial, polynomial_terms
+from evolvent.equations.transport import Characteristics, Drift, Transported, TransportFlow
 
 __all__ = [
     "SEMILINEAR",
+    "Characteristics",
+    "Congestion",
     "Derivatives",
+    "Drift",
     "GoverningEquation",
     "Jet",
     "JetFallbackWarning",
     "Laplacian",
+    "Obstacle",
+    "RunningCost",
     "SemilinearProblem",
     "Sparsity",
     "Term",
+    "TransportFlow",
+    "Transported",
     "allen_cahn_ball",
     "black_scholes_default",
     "coordinate_jets",

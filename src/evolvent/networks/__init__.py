@@ -15,12 +15,14 @@ from evolvent.networks import (
     mobile,
     nonlocal_hamiltonian,
     odenet,
+    otflow,
     parabolic,
     perceptron,
     points,
     prnet,
     resnet,
     resnet26,
+    velocity,
 )
 from evolvent.networks._files import load, save
 from evolvent.networks._graph_skeleton import GraphNetwork
@@ -31,11 +33,13 @@ from evolvent.networks.bsde import BsdeNetwork
 from evolvent.networks.diff_resnet import DiffusionNetwork
 from evolvent.networks.diff_resnet_fewshot import FewShotNetwork
 from evolvent.networks.nonlocal_block import NonlocalBlock
+from evolvent.networks.otflow import PotentialNetwork
 from evolvent.networks.perceptron import Perceptron
 from evolvent.networks.points import PointNetwork
 from evolvent.networks.refinement import refine
 from evolvent.networks.solution_block import COORDINATES, ExtrapolationWarning, SolutionBlock, solution_blocks
 from evolvent.networks.transfer_learning import transfer
+from evolvent.networks.velocity import VelocityNetwork
 
 __all__ = [
     "COORDINATES",
@@ -52,7 +56,9 @@ __all__ = [
     "Paper",
     "Perceptron",
     "PointNetwork",
+    "PotentialNetwork",
     "SolutionBlock",
+    "VelocityNetwork",
     "bsde",
     "building",
     "cnn",
@@ -71,6 +77,7 @@ __all__ = [
     "model_entry",
     "nonlocal_hamiltonian",
     "odenet",
+    "otflow",
     "parabolic",
     "perceptron",
     "points",
@@ -81,4 +88,5 @@ __all__ = [
     "save",
     "solution_blocks",
     "transfer",
+    "velocity",
 ]

@@ -40,6 +40,7 @@ from evolvent.tasks.task import (
     to_device,
     trainable,
 )
+from evolvent.tasks.transport import Transport, energy_distance
 
 __all__ = [
     "TASKS",
@@ -70,9 +71,11 @@ __all__ = [
     "Table",
     "Task",
     "TaskSettings",
+    "Transport",
     "Turn",
     "add_sums",
     "check_turns",
+    "energy_distance",
     "evaluating",
     "learning_rate_factor",
     "make_optimizer",
