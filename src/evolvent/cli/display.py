@@ -43,6 +43,11 @@ def show_line(text: str) -> None:
     console.print(escape(text), soft_wrap=True)
 
 
+def show_warning(text: str) -> None:
+    """Print a warning that is not wrapped."""
+    console.print(f"[yellow]warning:[/yellow] {escape(text)}", soft_wrap=True)
+
+
 @contextmanager
 def working(what: str) -> Iterator[Callable[[float], None]]:
     """A spinner while something takes its time; called with the share that is done, what it yields shows it."""
@@ -68,7 +73,7 @@ class TerminalObserver(Observer):
     def network_measured(self, cell: Cell, cost: Cost, advice: str) -> None:
         show_line(f"{cell.variant}: {_cost_line(cost)}")
         if advice:
-            console.print(f"[yellow]warning:[/yellow] {escape(f'{cell.variant}: {advice}')}", soft_wrap=True)
+            show_warning(f"{cell.variant}: {advice}")
 
     def cell_skipped(self, cell: Cell, folder: Path, result: Result) -> None:
         show_line(f"✓ {cell.label}: finished before, {_test_figures(result)}")
@@ -81,6 +86,9 @@ class TerminalObserver(Observer):
                 self._progress = _new_bars()
                 self._progress.start()
             self._bars[cell.label] = self._progress.add_task(escape(cell.label), standing="starting", total=1.0)
+
+    def cell_warns(self, cell: Cell, text: str) -> None:
+        show_warning(f"{cell.label}: {text}")
 
     def cell_progresses(self, cell: Cell, progress: TrainingProgress) -> None:
         text = progress_line(progress, cell.kind.figures)

@@ -19,18 +19,25 @@ from torch.optim.swa_utils import update_bn
 
 from evolvent import analysis
 from evolvent._core.errors import ConfigError
-from evolvent._core.files import write_json
 from evolvent._core.randomness import Stream, key, reseed
 from evolvent.analysis.cost import on_a_copy
 from evolvent.data import Batches, Material
 from evolvent.evolution import set_gradient
-from evolvent.experiments.checkpoints import LAST
+from evolvent.experiments.checkpoints import remove_checkpoints
 from evolvent.experiments.environment import environment
 from evolvent.experiments.length import training_length
 from evolvent.experiments.observer import Observer
 from evolvent.experiments.quiet import quiet_lightning
-from evolvent.experiments.recipe import FORMAT, Cell
-from evolvent.experiments.record import Cost, Result, write_config, write_findings, write_result
+from evolvent.experiments.recipe import Cell
+from evolvent.experiments.record import (
+    Cost,
+    Result,
+    metrics_digest,
+    write_config,
+    write_findings,
+    write_result,
+    write_run_json,
+)
 from evolvent.experiments.starting import start_from
 from evolvent.experiments.training import Training, watched_batches
 from evolvent.networks import create_model, model_entry, refine
@@ -154,8 +161,7 @@ def run_cell(
         fabric = _make_fabric(cell, resources, several_turns=len(task.turns(plan)) > 1)
         if fabric.is_global_zero:
             write_config(folder / "config.yaml", cell)
-            found = environment(cell.seed, resources.devices, resources.nodes)
-            write_json(folder / "environment.json", {"format": FORMAT, **found})
+            write_run_json(folder / "environment.json", environment(cell.seed, resources.devices, resources.nodes))
         training = Training(
             cell,
             task,
@@ -164,6 +170,7 @@ def run_cell(
             folder,
             tell=lambda progress: observer.cell_progresses(cell, progress),
             tell_seconds=observer.interval,
+            warn=lambda text: observer.cell_warns(cell, text),
         )
         training.run()
         return _conclude(training, cost)
@@ -214,11 +221,12 @@ def _conclude(training: Training, cost: Cost) -> Result:
             seconds=training.pace.trained,
             rows_per_second=training.rows[-1]["rows_per_second"],
             samples={name: list(values) for name, values in findings.samples.items()},
+            metrics_sha256=metrics_digest(folder),
         )
         write_findings(folder, findings)
         write_result(folder, result)
         if not cell.training.keep_checkpoint:
-            (folder / LAST).unlink(missing_ok=True)
+            remove_checkpoints(folder)
         found.append(result)
     [result] = training.fabric.broadcast(found)
     return result

@@ -10,7 +10,7 @@ from evolvent._core.files import remove_drafts
 from evolvent._core.slugs import slug
 from evolvent.experiments.cluster import ray_cluster
 from evolvent.experiments.engine import DataShelf, Prepared, Resources, prepare
-from evolvent.experiments.jobs import Bench, Event, Failed, Job, Measured, Runner, Started
+from evolvent.experiments.jobs import Bench, Event, Failed, Job, Measured, Runner, Started, Warned
 from evolvent.experiments.lock import is_main_process, locked, refuse_other_run
 from evolvent.experiments.observer import Observer, TrainingProgress
 from evolvent.experiments.recipe import Cell, Recipe, StudyRecipe
@@ -157,6 +157,8 @@ def _run(jobs: list[Job], runner: Runner, results: dict[str, Result | None], obs
                 observer.network_measured(job.cell, cost, advice)
             case Started(resumed):
                 observer.cell_starts(job.cell, job.folder, resumed)
+            case Warned(text):
+                observer.cell_warns(job.cell, text)
             case TrainingProgress():
                 observer.cell_progresses(job.cell, event)
             case Result():

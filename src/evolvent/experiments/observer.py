@@ -43,6 +43,9 @@ class Observer:
     def cell_starts(self, cell: Cell, folder: Path, resumed: bool) -> None:
         """Before a training."""
 
+    def cell_warns(self, cell: Cell, text: str) -> None:
+        """Something about a training that the user should know; one line."""
+
     def cell_progresses(self, cell: Cell, progress: TrainingProgress) -> None:
         """During a training, after steps and at the end of each epoch."""
 

@@ -17,7 +17,7 @@ from lightning_fabric import Fabric
 from torch import Tensor, nn
 from torch.nn.utils import get_total_norm
 
-from evolvent._core.errors import ConfigError
+from evolvent._core.errors import ConfigError, shortened
 from evolvent._core.randomness import Stream, key, reseed
 from evolvent.data import Batches, Material
 from evolvent.experiments.checkpoints import read_checkpoint, write_checkpoint
@@ -59,6 +59,7 @@ class Training:
         fabric: devices, processes and precision.
         folder: of the cell; metrics, the kept model and checkpoints are written there by the first process.
         tell: called with the progress at the end of each epoch, and inside epochs every ``tell_seconds`` at most.
+        warn: called with a line that the user should see.
     """
 
     def __init__(
@@ -70,6 +71,7 @@ class Training:
         folder: Path,
         tell: Callable[[TrainingProgress], None] = lambda progress: None,
         tell_seconds: float = Observer.interval,
+        warn: Callable[[str], None] = lambda text: None,
     ) -> None:
         share = {"rank": fabric.global_rank, "world_size": fabric.world_size}
         self.cell, self.task, self.material = cell, task, material
@@ -87,7 +89,7 @@ class Training:
         self._level = 0  # refinements of multilevel training so far
         self._tell_seconds, self._told, self._written = tell_seconds, -math.inf, -math.inf
         self._write_pause = _WRITE_SECONDS
-        self._resume(read_checkpoint(folder))
+        self._resume(read_checkpoint(folder, warn))
 
     def run(self) -> None:
         """Train to the end; what was trained before is not trained again."""
@@ -306,9 +308,15 @@ class Training:
             if self.spectra:
                 self.spectra.start(self.task)
             return
-        self.task.load_state_dict(state["task"])
-        for optimizer, saved in zip(self.optimizers, state["optimizers"], strict=True):
-            optimizer.load_state_dict(saved)
+        try:
+            self.task.load_state_dict(state["task"])
+            for optimizer, saved in zip(self.optimizers, state["optimizers"], strict=True):
+                optimizer.load_state_dict(saved)
+        except (RuntimeError, ValueError, KeyError) as error:
+            raise ConfigError(
+                f"the checkpoint in {self.folder} is of another network or optimiser: {shortened(str(error), 120)} "
+                "Choose another --out to start again."
+            ) from None
         if state["precision"]:
             self.fabric.strategy.precision.load_state_dict(state["precision"])
         if self.fabric.is_global_zero:  # measures are those of all processes; the others start from zero
