@@ -20,7 +20,7 @@ class EvolventError(Exception):
 
 
 def _one_line(message: str) -> str:
-    """One line of at most 299 characters: what was given stands at the beginning of a message, what to do at its end."""
+    """At most 299 characters: what was given stands at the beginning of a message, and what to do at its end."""
     line = " ".join(message.split())
     half = (_LONGEST - 5) // 2
     return line if len(line) <= _LONGEST else f"{line[:half]} ... {line[-half:]}"
@@ -63,6 +63,10 @@ class ShapeError(EvolventError, ValueError):
 
 class NonFiniteError(EvolventError, ArithmeticError):
     """A loss or gradient that became NaN or infinite."""
+
+
+class PeerError(EvolventError, RuntimeError):
+    """Another process of a shared training has died. The command line exits with 1, for its input was right."""
 
 
 class StorageError(EvolventError, OSError):

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 KEY = "sha256"
-_WRITER = ("writer", "evolvent")  # marks metadata that must have a checksum, whatever became of its key
+_TENSOR_KEY = "evolvent.sha256"  # the only metadata: safetensors writes several in any order
 
 
 def sealed(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -54,13 +54,12 @@ def tensor_seal(tensors: Mapping[str, Tensor]) -> dict[str, str]:
     for name, tensor in sorted(tensors.items()):
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
         digest.update(_bytes(tensor))
-    return dict([_WRITER, (KEY, digest.hexdigest())])
+    return {_TENSOR_KEY: digest.hexdigest()}
 
 
 def fits_seal(tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None) -> bool:
-    """Whether the tensors are those of the metadata; True if it is not ours."""
-    ours = metadata and (metadata.get(_WRITER[0]) == _WRITER[1] or KEY in metadata)
-    return not ours or metadata == tensor_seal(tensors)
+    """Whether the tensors are those of the metadata; True if there is no checksum in it."""
+    return not metadata or _TENSOR_KEY not in metadata or metadata == tensor_seal(tensors)
 
 
 def _bytes(tensor: Tensor) -> Any:

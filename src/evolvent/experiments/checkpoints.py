@@ -28,8 +28,15 @@ _DIGEST = hashlib.sha256().digest_size
 _NEEDED = frozenset({"step", "task", "optimizers", "sums", "rows", "ended"})
 
 
-def write_checkpoint(folder: Path, state: dict[str, Any]) -> None:
-    """Write beside the target and rename; the last checkpoint becomes the one before."""
+def write_checkpoint(folder: Path, state: dict[str, Any], overwrite: bool = False) -> None:
+    """Write beside the target and rename; the last checkpoint becomes the one before.
+
+    Args:
+        folder: of the cell.
+        state: plain values and tensors.
+        overwrite: write over the last checkpoint, and leave the one before as it is: a training that explodes keeps
+            a state from before.
+    """
     last = folder / LAST
     with atomic_path(last) as draft:
         with draft.open("wb") as file:
@@ -39,7 +46,7 @@ def write_checkpoint(folder: Path, state: dict[str, Any]) -> None:
             file.write(digest)
             file.flush()
             os.fsync(file.fileno())  # a full disk may show only now
-        if last.is_file():
+        if last.is_file() and not overwrite:
             os.replace(last, folder / PREVIOUS)  # until the draft is renamed this one is the last
 
 

@@ -18,20 +18,23 @@ from torch import nn
 from torch.optim.swa_utils import update_bn
 
 from evolvent import analysis
-from evolvent._core.errors import ConfigError
+from evolvent._core.errors import ConfigError, NonFiniteError
 from evolvent._core.randomness import Stream, key, reseed
 from evolvent.analysis.cost import on_a_copy
 from evolvent.data import Batches, Material
 from evolvent.evolution import set_gradient
+from evolvent.experiments.branches import note_divergence
 from evolvent.experiments.checkpoints import remove_checkpoints
 from evolvent.experiments.environment import environment
 from evolvent.experiments.length import training_length
 from evolvent.experiments.observer import Observer
+from evolvent.experiments.peers import end_with_children, noticing_lost_peers
 from evolvent.experiments.quiet import quiet_lightning
 from evolvent.experiments.recipe import Cell
 from evolvent.experiments.record import (
     Cost,
     Result,
+    check_still_there,
     metrics_digest,
     write_config,
     write_findings,
@@ -41,7 +44,7 @@ from evolvent.experiments.record import (
 from evolvent.experiments.starting import start_from
 from evolvent.experiments.training import Training, watched_batches
 from evolvent.networks import create_model, model_entry, refine
-from evolvent.tasks import Task, check_turns
+from evolvent.tasks import Task, check_turns, make_optimizer
 
 _MEMORY_FORMATS = {"contiguous": torch.contiguous_format, "channels_last": torch.channels_last}
 _LONGEST_TEST = timedelta(hours=6)  # one process tests while the others wait
@@ -98,6 +101,8 @@ def prepare(cell: Cell, material: Material, resources: Resources) -> Prepared:
     task = cell.kind(build_model(cell, material), material, cell.setup)
     start_from(task.model, cell.model)
     check_turns(turns := task.turns(training_length(cell, task, batches).plan))
+    for turn in turns:
+        make_optimizer(turn.parameters, turn.optimizer)  # its error says which options do not go together
     if turns:
         batches.check_training()
     if cell.training.refine_at:
@@ -114,10 +119,19 @@ def build_model(cell: Cell, material: Material) -> nn.Module:
     known = model_entry(cell.model.name).known_options()
     cell.kind.check_model(cell.model.name, known)
     fitting = {key: value for key, value in material.options.items() if key in known}
+    _check_classes(cell, material.options.get("num_classes"))
     reseed(*key(Stream.WEIGHTS, cell.seed))
     model = create_model(cell.model.name, **{**fitting, **cell.model.options})
     set_gradient(model, cell.training.gradient)
     return model.to(memory_format=_MEMORY_FORMATS[cell.training.memory_format])  # pyright: ignore[reportCallIssue]
+
+
+def _check_classes(cell: Cell, needed: int | None) -> None:
+    given = cell.model.options.get("num_classes")
+    if isinstance(given, int) and needed is not None and given < needed:
+        raise ConfigError(
+            f"model.options.num_classes is {given}, but the data has {needed} classes. Leave it out; the data decides."
+        )
 
 
 def measure_cost(ready: Prepared) -> Cost:
@@ -156,7 +170,7 @@ def run_cell(
     """Train, or go on training from the last checkpoint, then evaluate; every file appears whole."""
     cell, material, task = ready.cell, ready.material, ready.task
     resources, observer = resources or Resources(), observer or Observer()
-    with quiet_lightning():
+    with quiet_lightning(), noticing_lost_peers(resources.world_size):
         plan = training_length(cell, task, Batches(material.train, cell.data.batch_size)).plan
         fabric = _make_fabric(cell, resources, several_turns=len(task.turns(plan)) > 1)
         if fabric.is_global_zero:
@@ -172,7 +186,12 @@ def run_cell(
             tell_seconds=observer.interval,
             warn=lambda text: observer.cell_warns(cell, text),
         )
-        training.run()
+        try:
+            training.run()
+        except NonFiniteError as error:
+            if fabric.is_global_zero:
+                note_divergence(folder, str(error))
+            raise
         return _conclude(training, cost)
 
 
@@ -185,6 +204,7 @@ def _make_fabric(cell: Cell, resources: Resources, several_turns: bool) -> Fabri
         strategy=shared if resources.world_size > 1 else "auto",
         precision=cell.training.precision,
     )
+    end_with_children()
     fabric.launch()
     if fabric.device.type == "cuda":
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
@@ -223,6 +243,7 @@ def _conclude(training: Training, cost: Cost) -> Result:
             samples={name: list(values) for name, values in findings.samples.items()},
             metrics_sha256=metrics_digest(folder),
         )
+        check_still_there(folder)
         write_findings(folder, findings)
         write_result(folder, result)
         if not cell.training.keep_checkpoint:

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import yaml
 
-from evolvent._core.errors import ConfigError, EvolventError, shortened
+from evolvent._core.errors import ConfigError, EvolventError, StorageError, shortened
 from evolvent._core.files import atomic_path, sha256, write_json, write_text
 from evolvent._core.plain import plain
 from evolvent._core.seals import sealed, unsealed
@@ -83,11 +83,24 @@ class Record:
 
 def cell_folders(folder: Path) -> list[Path]:
     """The folders of a run's cells: the folder itself, those below ``cells/``, or both."""
-    own = [folder] if (folder / "config.yaml").is_file() else []
-    found = own + sorted(path.parent for path in (folder / "cells").glob("*/config.yaml"))
+    with reading(folder):
+        own = [folder] if (folder / "config.yaml").is_file() else []
+        found = own + sorted(path.parent for path in (folder / "cells").glob("*/config.yaml"))
     if not found:
         raise ConfigError(f"{folder} is not a run folder: it has no config.yaml. Runs lie below runs/<recipe>/<id>.")
     return found
+
+
+def check_still_there(folder: Path) -> None:
+    """Refuse to go on writing into a cell's folder that somebody has deleted: it would be made anew in parts.
+
+    Raises:
+        StorageError: if the folder is gone.
+    """
+    if not (folder / "config.yaml").is_file():
+        raise StorageError(
+            f"{folder} was deleted or moved while it was written to. Put it back and add --resume, or start again."
+        )
 
 
 def is_finished(folder: Path) -> bool:
@@ -133,6 +146,8 @@ def reading(path: Path, advice: str = "") -> Iterator[None]:
         yield
     except EvolventError:
         raise
+    except OSError as error:
+        raise StorageError(f"{path} cannot be read: {error.strerror or error}.") from None
     except Exception as error:
         reason = shortened(str(error), 100).rstrip(".") or type(error).__name__
         raise ConfigError(f"{path} is damaged: {reason}. {advice}".rstrip()) from None
@@ -145,9 +160,9 @@ def read_cell(folder: Path) -> Cell | None:
 
 
 def _read_yaml(path: Path) -> dict[str, Any] | None:
-    if not path.is_file():
-        return None
     with reading(path):
+        if not path.is_file():
+            return None
         values = parse_yaml(path.read_text(encoding="utf-8"), str(path))
     if not isinstance(values, dict):
         raise ConfigError(f"{path} is not a mapping of keys to values.")
@@ -161,10 +176,10 @@ def read_json(path: Path) -> dict[str, Any] | None:
     Raises:
         ConfigError: if the file is damaged, or was not written by this version.
     """
-    if not path.is_file():
-        return None
     advice = f"Delete {path.parent} and add --resume to make it again."
     with reading(path, advice):
+        if not path.is_file():
+            return None
         values = json.loads(path.read_text(encoding="utf-8"))
     if not isinstance(values, dict) or "format" not in values:
         raise ConfigError(f"{path} has no format number: another program or version wrote it. {advice}")

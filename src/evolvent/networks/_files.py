@@ -8,6 +8,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from evolvent._core.checks import check_path
 from evolvent._core.errors import ConfigError, EvolventError, ModelFileError, shortened
 from evolvent._core.files import write_bytes, write_text
 from evolvent._core.seals import fits_seal, sealed, tensor_seal, unsealed
@@ -35,11 +36,12 @@ def save(model: nn.Module, folder: str | os.PathLike[str]) -> None:
     spec = getattr(model, "spec", None)
     if not isinstance(spec, ModelSpec):
         raise ConfigError("ev.save takes networks made by ev.create_model, which know how to be built again.")
+    folder = check_path(folder, "ev.save")
     tensors = {name: tensor.detach().contiguous() for name, tensor in model.state_dict().items()}
     # safetensors' own writer hides a full disk
-    write_bytes(Path(folder) / WEIGHTS, serialise(tensors, tensor_seal(tensors)))
+    write_bytes(folder / WEIGHTS, serialise(tensors, tensor_seal(tensors)))
     config = sealed({"format": _FORMAT, "network": spec.name, "options": _plain(spec.options)})
-    write_text(Path(folder) / CONFIG, yaml.safe_dump(config, sort_keys=False))
+    write_text(folder / CONFIG, yaml.safe_dump(config, sort_keys=False))
 
 
 def load(folder: str | os.PathLike[str]) -> nn.Module:
@@ -49,7 +51,7 @@ def load(folder: str | os.PathLike[str]) -> nn.Module:
         ModelFileError: if the folder is not a saved model, or its files are foreign or truncated. Pickled models are
             refused.
     """
-    folder = Path(folder)
+    folder = check_path(folder, "ev.load")
     if folder.is_file():
         raise ModelFileError(
             f"{folder} is a file; a model is a folder with {CONFIG} and {WEIGHTS}, written by ev.save. "
@@ -79,7 +81,8 @@ def read_config(folder: Path) -> tuple[str, dict[str, Any]]:
         raise ModelFileError(f"{folder} is not a saved model: it has no {CONFIG}. Save one with ev.save.")
     try:
         config: Any = parse_yaml(path.read_text(encoding="utf-8"), str(path))
-        config = unsealed(config, str(path)) if isinstance(config, dict) else config
+        if isinstance(config, dict) and config.get("format", _FORMAT) == _FORMAT:
+            config = unsealed(config, str(path))
     except ConfigError as error:
         raise ModelFileError(str(error)) from None
     except (OSError, UnicodeDecodeError) as error:

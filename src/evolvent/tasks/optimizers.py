@@ -10,6 +10,9 @@ from pydantic import Field
 from torch import nn
 
 from evolvent._core.config import Config
+from evolvent._core.errors import ConfigError, shortened
+
+LARGEST_RATE = 1e30  # beyond it a step of single precision overflows
 
 
 class OptimizerConfig(Config):
@@ -20,11 +23,11 @@ class OptimizerConfig(Config):
     """
 
     name: Literal["sgd", "adam", "lbfgs"] = "sgd"
-    lr: float = Field(default=0.1, gt=0)
+    lr: float = Field(default=0.1, gt=0, le=LARGEST_RATE)
     momentum: float = Field(default=0.9, ge=0, lt=1, description="of SGD")
     nesterov: bool = Field(default=False, description="of SGD")
     betas: tuple[float, float] = Field(default=(0.9, 0.999), description="of Adam")
-    weight_decay: float = Field(default=0.0, ge=0, description="of SGD and Adam")
+    weight_decay: float = Field(default=0.0, ge=0, le=LARGEST_RATE, description="of SGD and Adam")
     decayed: Literal["weights", "all"] = Field(
         default="weights", description="what decays: tensors with two or more axes, or all parameters"
     )
@@ -33,8 +36,18 @@ class OptimizerConfig(Config):
 
 
 def make_optimizer(parameters: Iterable[nn.Parameter], config: OptimizerConfig) -> torch.optim.Optimizer:
-    """The optimiser over the given parameters, those of them that are trained."""
-    trained = [p for p in parameters if p.requires_grad]
+    """The optimiser over the given parameters, those of them that are trained.
+
+    Raises:
+        ConfigError: if its options do not go together.
+    """
+    try:
+        return _made([p for p in parameters if p.requires_grad], config)
+    except ValueError as error:
+        raise ConfigError(f"optimizer: {shortened(str(error), 150).rstrip('.')}. Change its settings.") from None
+
+
+def _made(trained: list[nn.Parameter], config: OptimizerConfig) -> torch.optim.Optimizer:
     if config.name == "lbfgs":
         return torch.optim.LBFGS(
             trained,
