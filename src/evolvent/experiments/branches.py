@@ -1,7 +1,7 @@
 """Trainings that go on from another run's checkpoint with another learning rate, into a folder of their own.
 
-After a divergence the settings that say how fast a network is trained may be changed: ``optimizer.lr``, the schedule and
-``training.clip_norm``. Whatever else changes makes another experiment. The new folder names its parent.
+After a divergence the settings that say how fast a network is trained may be changed: ``optimizer.lr``, the schedule
+and ``training.clip_norm``. Whatever else changes makes another experiment. The new folder names its parent.
 """
 
 from __future__ import annotations

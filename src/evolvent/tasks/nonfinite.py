@@ -31,19 +31,20 @@ def check_finite(
         advice = "There is no checkpoint yet. Start again with a smaller optimizer.lr"
     else:
         advice = f"The checkpoint of step {kept} stays. Go on from it with --resume and a smaller --set optimizer.lr"
+    culprit = _culprit(model, bool(loss.isfinite()))
     raise NonFiniteError(
-        f"training stopped at step {step}: the loss is {loss.item():g} and {_culprit(model)}. {advice}, "
+        f"training stopped at step {step}: the loss is {loss.item():g} and {culprit}. {advice}, "
         "or with a schedule.warmup, training.clip_norm or smaller step_size."
     )
 
 
-def _culprit(model: nn.Module) -> str:
+def _culprit(model: nn.Module, loss_is_finite: bool) -> str:
     gradients = [(name, p.grad) for name, p in reversed(list(model.named_parameters())) if p.grad is not None]
     for name, gradient in gradients:
         if not gradient.isfinite().all():
             return f"the gradient of {_layer(name)} was the first that was not finite"
-    if not gradients:
-        return "no layer has a gradient"
+    if not loss_is_finite or not gradients:
+        return "no layer has a gradient that is not finite"
     largest = max(gradients, key=lambda named: named[1].abs().max().item() if named[1].numel() else 0.0)[0]
     return f"the norm of the gradients is not finite, that of {_layer(largest)} being the largest"
 
