@@ -10,7 +10,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from evolvent._core.checks import check_choice, check_positive, check_whole
+from evolvent._core.checks import check_choice, check_positive, check_whole, explaining_misfits
 from evolvent._core.errors import ConfigError
 from evolvent._core.state import State
 from evolvent.dynamics import Dynamics, TimeVarying
@@ -76,6 +76,12 @@ class Evolution(nn.Module):
     def forward(self, u0: State) -> State:
         if self.steps == 0:
             return u0
+        if torch.compiler.is_compiling():
+            return self._propagated(u0)
+        with explaining_misfits("this evolution", u0):
+            return self._propagated(u0)
+
+    def _propagated(self, u0: State) -> State:
         return self._finish(self.gradient.propagate(self, self._start(u0)), u0)
 
     def step(self, j: int, u: State, stride: int = 1) -> State:

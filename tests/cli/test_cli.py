@@ -117,6 +117,7 @@ def test_an_interrupt_says_how_to_go_on(monkeypatch, capsys):
     def interrupted():
         raise KeyboardInterrupt
 
+    monkeypatch.setattr(sys, "argv", ["evolvent", "run", "demo"])
     monkeypatch.setattr(cli, "app", interrupted)
     with pytest.raises(SystemExit) as caught:
         cli.main()

@@ -100,7 +100,7 @@ def test_every_file_says_its_format_and_a_later_one_is_refused_in_one_line(tiny,
 
 @pytest.mark.parametrize(
     ("content", "said"),
-    [('{"figures": {', "is not valid JSON"), ('{"figures": {}}', "has no format number"), ("[]", "has no format")],
+    [('{"figures": {', "is damaged"), ('{"figures": {}}', "has no format number"), ("[]", "has no format")],
 )
 def test_a_damaged_or_foreign_result_is_one_line(tmp_path, content, said):
     (tmp_path / "result.json").write_text(content)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, TypeVar
 
-from torch import Tensor
+import torch
+from torch import Tensor, nn
 
-from evolvent._core.errors import ConfigError, ShapeError, UnknownNameError
+from evolvent._core.errors import ConfigError, EvolventError, ShapeError, UnknownNameError, shortened
 
 Name = TypeVar("Name", bound=str)
 
@@ -22,36 +25,52 @@ def check_positive(**numbers: float) -> None:
     evolvent._core.errors.ConfigError: step_size must be positive and finite, got 0.0.
     """
     for name, number in numbers.items():
-        if not 0 < number < math.inf:
-            raise ConfigError(f"{name} must be positive and finite, got {number}.")
+        if not _is_number(number) or not 0 < number < math.inf:
+            raise ConfigError(f"{name} must be positive and finite, got {_told(number)}.")
 
 
 def check_not_negative(**numbers: float) -> None:
     """Refuse numbers that are negative or not finite."""
     for name, number in numbers.items():
-        if not 0 <= number < math.inf:
-            raise ConfigError(f"{name} must be finite and at least 0, got {number}.")
+        if not _is_number(number) or not 0 <= number < math.inf:
+            raise ConfigError(f"{name} must be finite and at least 0, got {_told(number)}.")
 
 
 def check_whole(least: int = 1, **numbers: Any) -> None:
     """Refuse whatever is not a whole number of at least ``least``."""
     for name, number in numbers.items():
         if not isinstance(number, int) or isinstance(number, bool) or number < least:
-            raise ConfigError(f"{name} must be a whole number of at least {least}, got {number!r}.")
+            raise ConfigError(f"{name} must be a whole number of at least {least}, got {_told(number)}.")
 
 
 def check_even(**counts: int) -> None:
     """Refuse numbers of channels or features that cannot be split into halves."""
     for name, count in counts.items():
-        if count < 2 or count % 2:
-            raise ConfigError(f"{name} must be even and positive, because it is split into halves, got {count}.")
+        if not isinstance(count, int) or count < 2 or count % 2:
+            raise ConfigError(f"{name} must be even and positive, because it is split into halves, got {_told(count)}.")
 
 
 def check_share(**shares: float) -> None:
     """Refuse shares outside [0, 1)."""
     for name, share in shares.items():
-        if not 0 <= share < 1:
-            raise ConfigError(f"{name} must be at least 0 and below 1, got {share}.")
+        if not _is_number(share) or not 0 <= share < 1:
+            raise ConfigError(f"{name} must be at least 0 and below 1, got {_told(share)}.")
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) or (hasattr(value, "__float__") and getattr(value, "ndim", 0) == 0)
+
+
+def _told(value: Any) -> str:
+    return described(value) if isinstance(value, Tensor) else shortened(repr(value))
+
+
+def check_path(path: Any, taker: str) -> Path:
+    """The path, if it is a text or a path."""
+    try:
+        return Path(path)
+    except TypeError:
+        raise ConfigError(f"{taker} takes the path of a folder, got {_told(path)}.") from None
 
 
 def check_choice(kind: str, name: Name, known: Iterable[str]) -> Name:
@@ -66,10 +85,55 @@ def check_choice(kind: str, name: Name, known: Iterable[str]) -> Name:
     return name
 
 
+def described(value: Any) -> str:
+    """A value in a message: a tensor by its shape and dtype, anything else on one short line."""
+    if isinstance(value, Tensor):
+        return f"{str(value.dtype).removeprefix('torch.')} of shape {tuple(value.shape)}"
+    return f"{type(value).__name__} {shortened(repr(value), 40)}"
+
+
+def check_numbers(x: Any, network: nn.Module, taker: str) -> None:
+    """Refuse what is not a tensor of the numbers that a network computes with, such as bytes or double precision."""
+    if not isinstance(x, Tensor):
+        raise ShapeError(f"{taker} takes a tensor, got {described(x)}.")
+    like = next(network.parameters(), None)
+    if like is None or x.dtype == like.dtype or torch.is_autocast_enabled(x.device.type):
+        return
+    wanted = str(like.dtype).removeprefix("torch.")
+    advice = "Divide bytes by 255 first." if x.dtype == torch.uint8 else f"Convert them with x.to(torch.{wanted})."
+    raise ShapeError(f"{taker} computes with {wanted} numbers, got {described(x)}. {advice}")
+
+
+_MISFITS = ("expected input", "channels", "must match", "cannot be multiplied", "dtype", "same type", "scalar type",
+            "dimension", "not implemented for", "shape", "expected stride", "size of tensor")  # fmt: skip
+
+
+@contextmanager
+def explaining_misfits(taker: str, given: Any) -> Iterator[None]:
+    """Within the block PyTorch's complaint about the form of a tensor becomes one line that names what was given.
+
+    Raises:
+        ShapeError: if what was given does not fit.
+    """
+    try:
+        yield
+    except (EvolventError, torch.OutOfMemoryError):
+        raise
+    except (RuntimeError, TypeError, AttributeError, IndexError, ValueError) as error:
+        parts = given if isinstance(given, tuple) else (given,)
+        tensors = all(isinstance(part, Tensor) for part in parts)
+        if tensors and not any(sign in str(error).lower() for sign in _MISFITS):
+            raise
+        what = " and ".join(described(part) for part in parts[:3])
+        raise ShapeError(f"{taker} does not take {what}: {shortened(str(error), 120)}") from error
+
+
 def check_images(
     x: Tensor, taker: str, channels: int | None = None, size: tuple[int, int] | None = None, advice: str = ""
 ) -> None:
     """Refuse tensors that are not images (batch, channels, height, width) with the given channels and size."""
+    if not isinstance(x, Tensor):
+        raise ShapeError(f"{taker} takes images as a tensor, got {described(x)}.")
     if x.ndim == 4 and channels in (None, x.shape[1]) and size in (None, tuple(x.shape[2:])):
         return
     wanted = f"images of {channels} channels" if channels else "images"

@@ -9,9 +9,21 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+_LONGEST = 299  # characters of a message
+
 
 class EvolventError(Exception):
-    """Base of all errors that a user can act on."""
+    """Base of all errors that a user can act on. The message is one line; of a very long one the middle is left out."""
+
+    def __init__(self, message: object = "") -> None:
+        super().__init__(_one_line(str(message)))
+
+
+def _one_line(message: str) -> str:
+    """At most 299 characters: what was given stands at the beginning of a message, and what to do at its end."""
+    line = " ".join(message.split())
+    half = (_LONGEST - 5) // 2
+    return line if len(line) <= _LONGEST else f"{line[:half]} ... {line[-half:]}"
 
 
 class UnknownNameError(EvolventError, KeyError):
@@ -51,6 +63,10 @@ class ShapeError(EvolventError, ValueError):
 
 class NonFiniteError(EvolventError, ArithmeticError):
     """A loss or gradient that became NaN or infinite."""
+
+
+class PeerError(EvolventError, RuntimeError):
+    """Another process of a shared training has died. The command line exits with 1, for its input was right."""
 
 
 class StorageError(EvolventError, OSError):

@@ -29,7 +29,8 @@ _DRAFT = re.compile(r"\.evolvent-[0-9a-f]{32}\.draft")
 def atomic_path(target: str | os.PathLike[str]) -> Iterator[Path]:
     """A path to write to; the file written there replaces ``target`` in one step at the end of the block.
 
-    If the block fails, ``target`` keeps its content. A full disk is reported as :class:`StorageError`.
+    If the block fails, ``target`` keeps its content. What the system refuses, such as a full disk, is reported as
+    :class:`StorageError`.
 
     >>> import tempfile
     >>> folder = Path(tempfile.mkdtemp())
@@ -49,7 +50,7 @@ def atomic_path(target: str | os.PathLike[str]) -> Iterator[Path]:
     except OSError as error:
         raise _explained(error, target) from error
     finally:
-        with suppress(NotADirectoryError):
+        with suppress(OSError):
             draft.unlink(missing_ok=True)
 
 
@@ -120,17 +121,24 @@ def _flush_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def _explained(error: OSError, target: Path) -> OSError:
+def _explained(error: OSError, target: Path) -> StorageError:
     if isinstance(error, StorageError):
         return error
-    kept = f"the earlier {target.name} is intact" if target.exists() else f"no {target.name} was written"
+    kept = f"the earlier {target.name} is intact" if _exists(target) else f"no {target.name} was written"
     if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
         return StorageError(f"no space left while writing {target}; {kept}. Free some space, then add --resume.")
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
         return StorageError(f"no permission to write {target}; {kept}. Choose another folder with --out.")
     if isinstance(error, (FileExistsError, NotADirectoryError, IsADirectoryError)):
         return StorageError(f"cannot write {target}: it is a folder, or a part of its path is a file.")
-    return error
+    return StorageError(f"cannot write {target}: {error.strerror or error}; {kept}. Choose another place with --out.")
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError:
+        return False
 
 
 def cache_folder() -> Path:

@@ -34,8 +34,11 @@ def exclusive(folder: str | os.PathLike[str]) -> Iterator[None]:
         raise ConfigError(
             f"another process is working in {folder}. Wait until it has finished, or choose another folder with --out."
         ) from None
+    except (FileExistsError, NotADirectoryError):
+        raise StorageError(f"{folder} is a file, or a part of its path is one. Choose a folder with --out.") from None
     except OSError as error:
-        raise StorageError(f"{folder} cannot be locked: {error.strerror or error}. Choose another folder.") from error
+        reason = error.strerror or error
+        raise StorageError(f"no run can be written to {folder}: {reason}. Choose another folder with --out.") from error
     try:
         yield
     finally:

@@ -49,9 +49,9 @@ class Registry(Generic[T]):
         """The entry of a name that has been registered so far; loads no extensions."""
         try:
             return self._entries[name]
-        except KeyError:
+        except (KeyError, TypeError):  # the latter of what cannot be a name at all, such as a list
             advice = self.advice or f"There are {', '.join(sorted(self._entries))}."
-            raise UnknownNameError(self.kind, name, self._entries, advice) from None
+            raise UnknownNameError(self.kind, str(name), self._entries, advice) from None
 
     def get(self, name: str) -> T:
         """The entry of a name; a wrong name is answered with the nearest right ones."""

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import shlex
+import signal
 import sys
+from contextlib import suppress
 
 import typer
 
-from evolvent._core.errors import EvolventError
+from evolvent._core.errors import EvolventError, PeerError
+from evolvent._core.launchers import is_main_process
+from evolvent._core.stopping import Stopped, listening
 from evolvent.cli import analyze, data, evaluate, features, listing, predict, report, run, solve
 
 app = typer.Typer(
@@ -32,12 +38,46 @@ app.add_typer(data.app, name="data")
 
 
 def main() -> None:
-    """Entry point: an error that the user can act on is one line and exit code 2; a bug keeps its traceback."""
+    """Entry point: an error that the user can act on is one line and exit code 2; a bug keeps its traceback.
+
+    A signal ends with one line that says how to go on, and 128 and the signal's number as exit code.
+    """
+    parent = os.getppid()
     try:
-        app()
+        with listening():
+            app()
+    except PeerError as error:
+        if is_main_process() or os.getppid() != parent:  # one process says it: the first, or those that outlive it
+            _say(f"error: {error}")
+        sys.exit(1)
     except EvolventError as error:
-        print(f"error: {error}", file=sys.stderr)
+        _say(f"error: {error}")
         sys.exit(2)
-    except KeyboardInterrupt:
-        print("interrupted; finished work is kept, and the same command with --resume continues.", file=sys.stderr)
-        sys.exit(130)
+    except BrokenPipeError:  # of `evolvent ... | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(128 + 13)
+    except OSError as error:  # a fault of the system and not of ours, at a place that did not expect it
+        where = f"{error.filename}: " if error.filename else ""
+        _say(f"error: {where}{error.strerror or error}.")
+        sys.exit(2)
+    except (Stopped, KeyboardInterrupt) as reason:
+        stopped = reason if isinstance(reason, Stopped) else Stopped(signal.SIGINT)
+        if is_main_process():
+            _say(_how_to_go_on(stopped))
+        sys.exit(stopped.code)
+
+
+def _say(line: str) -> None:
+    """Print to stderr; whoever read it may be gone."""
+    with suppress(OSError):
+        print(line, file=sys.stderr, flush=True)
+
+
+def _how_to_go_on(stopped: Stopped) -> str:
+    asked = "Ctrl-C" if stopped.name == "SIGINT" else stopped.name
+    arguments = sys.argv[1:]
+    if arguments[:1] != ["run"]:
+        return f"stopped by {asked}."
+    kept = "a checkpoint is written" if stopped.checkpoint else "what is finished is kept"
+    command = shlex.join(["evolvent", *arguments, *([] if "--resume" in arguments else ["--resume"])])
+    return f"stopped by {asked}; {kept}. Go on with: {command}"

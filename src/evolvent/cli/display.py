@@ -79,6 +79,9 @@ class TerminalObserver(Observer):
     def cell_skipped(self, cell: Cell, folder: Path, result: Result) -> None:
         show_line(f"✓ {cell.label}: finished before, {_test_figures(result)}")
 
+    def cell_branches(self, cell: Cell, text: str) -> None:
+        show_line(f"{cell.label}: {text}")
+
     def cell_starts(self, cell: Cell, folder: Path, resumed: bool) -> None:
         if resumed:
             show_line(f"{cell.label}: resumes from the last checkpoint")
@@ -87,6 +90,9 @@ class TerminalObserver(Observer):
                 self._progress = _new_bars()
                 self._progress.start()
             self._bars[cell.label] = self._progress.add_task(escape(cell.label), standing="starting", total=1.0)
+
+    def cell_warns(self, cell: Cell, text: str) -> None:
+        show_warning(f"{cell.label}: {text}")
 
     def cell_progresses(self, cell: Cell, progress: TrainingProgress) -> None:
         text = self.text(cell, progress)
@@ -108,14 +114,19 @@ class TerminalObserver(Observer):
     def cell_fails(self, cell: Cell, folder: Path, reason: str) -> None:
         self._finish(cell, f"✗ {cell.label}: {reason}")
 
+    def close(self) -> None:
+        """End the bars, so that a message after an error or a signal stands below them and the cursor is back."""
+        if self._progress:
+            self._progress.stop()
+        self._progress = None
+
     def _finish(self, cell: Cell, text: str) -> None:
         """Replace a training's bar by a line; bars end with the last running training."""
         bar = self._bars.pop(cell.label, None)
         if self._progress and bar is not None:
             self._progress.remove_task(bar)
             if not self._bars:
-                self._progress.stop()
-                self._progress = None
+                self.close()
         show_line(text)
 
 

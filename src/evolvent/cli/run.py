@@ -30,12 +30,13 @@ def run(
     """Train what a recipe describes, or run the study it names, and write a report."""
     from evolvent._core.errors import ConfigError
     from evolvent._core.files import write_text
+    from evolvent._core.launchers import is_main_process
     from evolvent.cli.display import TerminalObserver, show_summary, working
+    from evolvent.experiments.branches import Branch, find_branch
     from evolvent.experiments.catalogue import load_recipe
     from evolvent.experiments.engine import Resources
     from evolvent.experiments.freed_memory import keep_freed_memory
     from evolvent.experiments.grid import CellsFailedError, run_folder, run_grid
-    from evolvent.experiments.lock import is_main_process
     from evolvent.experiments.observer import Observer
     from evolvent.experiments.recipe import StudyRecipe
     from evolvent.report import read_run, summary_csv, write_report
@@ -50,14 +51,17 @@ def run(
             )
         _run_study(chosen, out, resume)
         return
-    folder = run_folder(chosen, out)
+    branch = find_branch(chosen, out) if resume else Branch(run_folder(chosen, out), None)
+    folder = branch.folder
     observer = TerminalObserver(chosen) if is_main_process() else Observer()
     failed = None
     try:
         run_grid(chosen, folder, resume=resume, data_folder=data, resources=Resources(devices, nodes),
-                 observer=observer, workers=workers, ray=ray)  # fmt: skip
+                 observer=observer, workers=workers, ray=ray, parent=branch.parent)  # fmt: skip
     except CellsFailedError as error:  # the others are finished and shown
         failed = error
+    finally:
+        observer.close()
     if is_main_process():
         with working("drawing the report"):
             found = read_run(folder)

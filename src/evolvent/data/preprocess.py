@@ -8,15 +8,16 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save as serialise
 from torch import Tensor, nn
 from torch.nn import functional
 
-from evolvent._core import files
 from evolvent._core.errors import ConfigError, ModelFileError
+from evolvent._core.files import write_bytes
+from evolvent._core.seals import tensor_seal
 from evolvent.data.image_files import ImageFiles
 from evolvent.data.image_set import ImageData, ImageSet
+from evolvent.networks._files import read_tensors
 
 Mean: TypeAlias = Literal["image", "colour"]
 
@@ -68,17 +69,17 @@ class Preprocess(nn.Module):
 
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write ``preprocess.safetensors`` beside a saved model, complete or not at all."""
-        with files.atomic_path(Path(folder) / _FILE) as draft:
-            save_file({"mean": self.mean.contiguous()}, draft)
+        tensors = {"mean": self.mean.contiguous()}
+        write_bytes(Path(folder) / _FILE, serialise(tensors, tensor_seal(tensors)))
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str]) -> Preprocess:
         """Read what :meth:`save` wrote."""
         path = Path(folder) / _FILE
-        try:
-            return cls(load_file(path)["mean"])
-        except (OSError, KeyError, SafetensorError) as error:
-            raise ModelFileError(f"{path} is missing, truncated or not a mean image: {error}.") from None
+        mean = read_tensors(path).get("mean")
+        if mean is None or mean.ndim != 3 or not mean.is_floating_point():
+            raise ModelFileError(f"{path} is not a mean image: it has no floating-point 'mean' (C, H, W).")
+        return cls(mean)
 
 
 def mean_of_squares(

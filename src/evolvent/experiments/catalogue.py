@@ -8,10 +8,10 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from evolvent._core.errors import ConfigError
+from evolvent._core import seals
+from evolvent._core.errors import ConfigError, shortened
 from evolvent._core.registry import Registry
+from evolvent._core.yaml_text import parse_yaml
 from evolvent.experiments.recipe import Recipe, StudyRecipe, assign
 from evolvent.experiments.starting import with_start
 from evolvent.experiments.studies import find_study
@@ -77,8 +77,8 @@ def with_settings(values: dict[str, Any], settings: Sequence[str]) -> dict[str, 
     for setting in settings:
         key, equals, text = setting.partition("=")
         if not equals:
-            raise ConfigError(f"--set takes key=value such as optimizer.lr=0.05, got {setting!r}.")
-        values = set_value(values, *_spelt_out(key.strip(), _parse(text, setting)))
+            raise ConfigError(f"--set takes key=value such as optimizer.lr=0.05, got {shortened(repr(setting))}.")
+        values = set_value(values, *_spelt_out(key.strip(), parse_yaml(text, f"--set {shortened(repr(setting))}")))
     return values
 
 
@@ -124,15 +124,13 @@ def recipe_values(name_or_file: str) -> dict[str, Any]:
         raise ConfigError(
             f"there is no recipe file {name_or_file!r}; `evolvent recipes` lists recipes that are known by name."
         )
-    text = (path if looks_like_file else RECIPES.get(name_or_file)).read_text(encoding="utf-8")
-    values = _parse(text, name_or_file)
-    if not isinstance(values, dict):
-        raise ConfigError(f"recipe {name_or_file!r} is not a mapping of keys to values.")
-    return {"name": path.stem, **values}
-
-
-def _parse(text: str, source: str) -> Any:
+    found = path if looks_like_file else RECIPES.get(name_or_file)
     try:
-        return yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise ConfigError(f"{source!r} is not valid YAML: {str(error).splitlines()[0]}.") from None
+        text = found.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"the recipe {shortened(name_or_file)} cannot be read: {shortened(str(error))}.") from None
+    values = parse_yaml(text, f"recipe {shortened(repr(name_or_file))}")
+    if not isinstance(values, dict) or not all(isinstance(key, str) for key in values):
+        raise ConfigError(f"recipe {shortened(repr(name_or_file))} is not a mapping of names to values.")
+    values.pop(seals.KEY, None)  # of a run's recipe.yaml, which may have been changed since
+    return {"name": path.stem, **values}

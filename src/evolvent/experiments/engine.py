@@ -18,24 +18,34 @@ from torch import nn
 from torch.optim.swa_utils import update_bn
 
 from evolvent import analysis
-from evolvent._core.errors import ConfigError
-from evolvent._core.files import write_json
+from evolvent._core.errors import ConfigError, NonFiniteError
 from evolvent._core.randomness import Stream, key, reseed
 from evolvent.analysis.cost import on_a_copy
 from evolvent.data import Batches, Material
 from evolvent.evolution import set_gradient
-from evolvent.experiments.checkpoints import LAST
+from evolvent.experiments.branches import note_divergence
+from evolvent.experiments.checkpoints import remove_checkpoints
 from evolvent.experiments.data_record import data_record, refuse_changed_data
 from evolvent.experiments.environment import environment
 from evolvent.experiments.length import training_length
 from evolvent.experiments.observer import Observer
+from evolvent.experiments.peers import end_with_children, noticing_lost_peers
 from evolvent.experiments.quiet import quiet_lightning
-from evolvent.experiments.recipe import FORMAT, Cell
-from evolvent.experiments.record import Cost, Result, write_config, write_findings, write_result
+from evolvent.experiments.recipe import Cell
+from evolvent.experiments.record import (
+    Cost,
+    Result,
+    check_still_there,
+    metrics_digest,
+    write_config,
+    write_findings,
+    write_result,
+    write_run_json,
+)
 from evolvent.experiments.starting import start_from
 from evolvent.experiments.training import Training, watched_batches
 from evolvent.networks import create_model, model_entry, refine
-from evolvent.tasks import Task, check_turns
+from evolvent.tasks import Task, check_turns, make_optimizer
 
 _MEMORY_FORMATS = {"contiguous": torch.contiguous_format, "channels_last": torch.channels_last}
 _LONGEST_TEST = timedelta(hours=6)  # one process tests while the others wait
@@ -92,6 +102,8 @@ def prepare(cell: Cell, material: Material, resources: Resources) -> Prepared:
     task = cell.kind(build_model(cell, material), material, cell.setup)
     start_from(task.model, cell.model)
     check_turns(turns := task.turns(training_length(cell, task, batches).plan))
+    for turn in turns:
+        make_optimizer(turn.parameters, turn.optimizer)  # its error says which options do not go together
     if turns:
         batches.check_training()
     if cell.training.refine_at:
@@ -108,10 +120,19 @@ def build_model(cell: Cell, material: Material) -> nn.Module:
     known = model_entry(cell.model.name).known_options()
     cell.kind.check_model(cell.model.name, known)
     fitting = {key: value for key, value in material.options.items() if key in known}
+    _check_classes(cell, material.options.get("num_classes"))
     reseed(*key(Stream.WEIGHTS, cell.seed))
     model = create_model(cell.model.name, **{**fitting, **cell.model.options})
     set_gradient(model, cell.training.gradient)
     return model.to(memory_format=_MEMORY_FORMATS[cell.training.memory_format])  # pyright: ignore[reportCallIssue]
+
+
+def _check_classes(cell: Cell, needed: int | None) -> None:
+    given = cell.model.options.get("num_classes")
+    if isinstance(given, int) and needed is not None and given < needed:
+        raise ConfigError(
+            f"model.options.num_classes is {given}, but the data has {needed} classes. Leave it out; the data decides."
+        )
 
 
 def measure_cost(ready: Prepared) -> Cost:
@@ -150,14 +171,14 @@ def run_cell(
     """Train, or go on training from the last checkpoint, then evaluate; every file appears whole."""
     cell, material, task = ready.cell, ready.material, ready.task
     resources, observer = resources or Resources(), observer or Observer()
-    with quiet_lightning():
+    with quiet_lightning(), noticing_lost_peers(resources.world_size):
         plan = training_length(cell, task, Batches(material.train, cell.data.batch_size)).plan
         fabric = _make_fabric(cell, resources, several_turns=len(task.turns(plan)) > 1)
         refuse_changed_data(folder, material)
         if fabric.is_global_zero:
             write_config(folder / "config.yaml", cell)
             found = environment(cell.seed, resources.devices, resources.nodes)
-            write_json(folder / "environment.json", {"format": FORMAT, **found, "data": data_record(material)})
+            write_run_json(folder / "environment.json", {**found, "data": data_record(material)})
         training = Training(
             cell,
             task,
@@ -166,8 +187,14 @@ def run_cell(
             folder,
             tell=lambda progress: observer.cell_progresses(cell, progress),
             tell_seconds=observer.interval,
+            warn=lambda text: observer.cell_warns(cell, text),
         )
-        training.run()
+        try:
+            training.run()
+        except NonFiniteError as error:
+            if fabric.is_global_zero:
+                note_divergence(folder, str(error))
+            raise
         return _conclude(training, cost)
 
 
@@ -180,6 +207,7 @@ def _make_fabric(cell: Cell, resources: Resources, several_turns: bool) -> Fabri
         strategy=shared if resources.world_size > 1 else "auto",
         precision=cell.training.precision,
     )
+    end_with_children()
     fabric.launch()
     if fabric.device.type == "cuda":
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
@@ -217,11 +245,13 @@ def _conclude(training: Training, cost: Cost) -> Result:
             rows_per_second=training.rows[-1]["rows_per_second"],
             samples={name: list(values) for name, values in findings.samples.items()},
             stopped=training.stopped,
+            metrics_sha256=metrics_digest(folder),
         )
+        check_still_there(folder)
         write_findings(folder, findings)
         write_result(folder, result)
         if not cell.training.keep_checkpoint:
-            (folder / LAST).unlink(missing_ok=True)
+            remove_checkpoints(folder)
         found.append(result)
     [result] = training.fabric.broadcast(found)
     return result

@@ -7,11 +7,13 @@ from pathlib import Path
 
 from evolvent._core.errors import ConfigError, EvolventError
 from evolvent._core.files import remove_drafts
+from evolvent._core.launchers import is_main_process
 from evolvent._core.slugs import slug
+from evolvent.experiments.branches import branch_off
 from evolvent.experiments.cluster import ray_cluster
 from evolvent.experiments.engine import DataShelf, Prepared, Resources, prepare
-from evolvent.experiments.jobs import Bench, Event, Failed, Job, Measured, Runner, Started
-from evolvent.experiments.lock import is_main_process, locked, refuse_other_run
+from evolvent.experiments.jobs import Bench, Event, Failed, Job, Measured, Runner, Started, Warned
+from evolvent.experiments.lock import locked, refuse_other_run
 from evolvent.experiments.observer import Observer, TrainingProgress
 from evolvent.experiments.recipe import Cell, Recipe, StudyRecipe
 from evolvent.experiments.record import Result, read_cell, read_recipe, read_result, write_config
@@ -49,6 +51,7 @@ def run_grid(
     observer: Observer | None = None,
     workers: int = 1,
     ray: str | None = None,
+    parent: Path | None = None,
 ) -> dict[str, Result]:
     """Run all cells that are not finished; results by cell label.
 
@@ -69,6 +72,8 @@ def run_grid(
             With ``ray``, the largest number of cells at a time; else as many as the cluster has room for.
         ray: ``"local"`` for a Ray on this machine that ends with the run, or the address of a cluster: ``"auto"``,
             ``"host:port"`` or ``"ray://host:port"``.
+        parent: a run with another learning rate, from whose last good checkpoints cells without one go on; see
+            :func:`~evolvent.experiments.branches.find_branch`.
 
     Raises:
         ConfigError: if the folder holds a run already and ``resume`` is not set, or the cluster cannot be reached;
@@ -97,6 +102,9 @@ def run_grid(
         if is_main_process():
             write_config(folder / "recipe.yaml", _with_earlier_seeds(recipe, folder))
         observer.grid_starts(cells, origin)
+        for job in jobs if parent and is_main_process() else []:
+            if said := branch_off(job.cell, job.folder, parent):
+                observer.cell_branches(job.cell, said)
         for cell in cells:
             if result := results[cell.label]:
                 observer.cell_skipped(cell, folders[cell.label], result)
@@ -157,6 +165,8 @@ def _run(jobs: list[Job], runner: Runner, results: dict[str, Result | None], obs
                 observer.network_measured(job.cell, cost, advice)
             case Started(resumed):
                 observer.cell_starts(job.cell, job.folder, resumed)
+            case Warned(text):
+                observer.cell_warns(job.cell, text)
             case TrainingProgress():
                 observer.cell_progresses(job.cell, event)
             case Result():

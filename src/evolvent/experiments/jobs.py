@@ -60,13 +60,20 @@ class Started:
 
 
 @dataclass(frozen=True)
+class Warned:
+    """The user should know this about the training."""
+
+    text: str
+
+
+@dataclass(frozen=True)
 class Failed:
     """The job ended with an error."""
 
     reason: str
 
 
-Event = Measured | Started | TrainingProgress | Result | Failed
+Event = Measured | Started | Warned | TrainingProgress | Result | Failed
 """Messages about a job; ``Result`` and ``Failed`` are the last."""
 
 TellEvent = Callable[[Job, Event], None]
@@ -110,7 +117,7 @@ class Bench:
             send(Measured(self._costs[cell.variant], advise_on_steps(prepared)))
         send(Started(resumed=(job.folder / "checkpoints").exists()))
         return run_cell(
-            prepared, job.folder, self._costs[cell.variant], self.resources, _ProgressOnly(send, job.interval)
+            prepared, job.folder, self._costs[cell.variant], self.resources, _Forwarding(send, job.interval)
         )
 
     def attempt(self, job: Job, send: Callable[[Event], None]) -> Result | Failed:
@@ -127,12 +134,15 @@ class Bench:
         return result
 
 
-class _ProgressOnly(Observer):
+class _Forwarding(Observer):
     def __init__(self, send: Callable[[Event], None], interval: float) -> None:
         self._send, self.interval = send, interval
 
     def cell_progresses(self, cell: Cell, progress: TrainingProgress) -> None:
         self._send(progress)
+
+    def cell_warns(self, cell: Cell, text: str) -> None:
+        self._send(Warned(text))
 
 
 def settle_process(threads: int) -> None:

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from evolvent._core.errors import ConfigError
 from evolvent._core.files import remove_drafts
+from evolvent._core.launchers import is_main_process
 from evolvent._core.lock import exclusive
-
-
-def is_main_process() -> bool:
-    """Whether this is the process that writes files, under any launcher (Lightning's, torchrun, SLURM)."""
-    ranks = (os.environ.get(name, "0") for name in ("RANK", "SLURM_PROCID", "LOCAL_RANK", "NODE_RANK"))
-    return all(rank == "0" for rank in ranks)
 
 
 def refuse_other_run(earlier: str | None, identity: str, folder: Path, resume: bool) -> None:

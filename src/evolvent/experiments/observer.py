@@ -41,8 +41,14 @@ class Observer:
     def cell_skipped(self, cell: Cell, folder: Path, result: Result) -> None:
         """The cell was finished by an earlier run."""
 
+    def cell_branches(self, cell: Cell, text: str) -> None:
+        """A training goes on from a checkpoint of another run, which the text names."""
+
     def cell_starts(self, cell: Cell, folder: Path, resumed: bool) -> None:
         """Before a training."""
+
+    def cell_warns(self, cell: Cell, text: str) -> None:
+        """Something about a training that the user should know; one line."""
 
     def cell_progresses(self, cell: Cell, progress: TrainingProgress) -> None:
         """During a training, after steps and at the end of each epoch."""
@@ -52,3 +58,6 @@ class Observer:
 
     def cell_fails(self, cell: Cell, folder: Path, reason: str) -> None:
         """A training that ran beside others ended with an error."""
+
+    def close(self) -> None:
+        """After the last message, however the grid ended."""

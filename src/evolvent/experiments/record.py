@@ -11,6 +11,9 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,12 +21,14 @@ from typing import Any
 import numpy as np
 import yaml
 
-from evolvent._core.errors import ConfigError
-from evolvent._core.files import atomic_path, write_json, write_text
+from evolvent._core.errors import ConfigError, EvolventError, StorageError, shortened
+from evolvent._core.files import atomic_path, sha256, write_json, write_text
+from evolvent._core.plain import plain
+from evolvent._core.seals import sealed, unsealed
+from evolvent._core.yaml_text import parse_yaml
 from evolvent.experiments.recipe import FORMAT, Cell, Recipe, StudyRecipe, check_format
 from evolvent.tasks.findings import Figure, Findings
 
-_Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _Dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 
@@ -54,6 +59,7 @@ class Result:
     rows_per_second: float | None  # in training
     samples: dict[str, list[float]] = field(default_factory=dict)  # of figures that are means over trainings
     stopped: dict[str, str] = field(default_factory=dict)  # turn -> why its optimiser could do no more
+    metrics_sha256: str = ""  # of metrics.csv; empty where an earlier version wrote the result
 
     @property
     def score(self) -> Figure:
@@ -78,11 +84,24 @@ class Record:
 
 def cell_folders(folder: Path) -> list[Path]:
     """The folders of a run's cells: the folder itself, those below ``cells/``, or both."""
-    own = [folder] if (folder / "config.yaml").is_file() else []
-    found = own + sorted(path.parent for path in (folder / "cells").glob("*/config.yaml"))
+    with reading(folder):
+        own = [folder] if (folder / "config.yaml").is_file() else []
+        found = own + sorted(path.parent for path in (folder / "cells").glob("*/config.yaml"))
     if not found:
         raise ConfigError(f"{folder} is not a run folder: it has no config.yaml. Runs lie below runs/<recipe>/<id>.")
     return found
+
+
+def check_still_there(folder: Path) -> None:
+    """Refuse to go on writing into a cell's folder that somebody has deleted: it would be made anew in parts.
+
+    Raises:
+        StorageError: if the folder is gone.
+    """
+    if not (folder / "config.yaml").is_file():
+        raise StorageError(
+            f"{folder} was deleted or moved while it was written to. Put it back and add --resume, or start again."
+        )
 
 
 def is_finished(folder: Path) -> bool:
@@ -108,13 +127,31 @@ def read_record(folder: Path) -> Record:
     cell = read_cell(folder)
     if cell is None:
         raise ConfigError(f"{folder} is not a run folder: it has no config.yaml. Runs lie below runs/<recipe>/<id>.")
+    result = read_result(folder)
     return Record(
         folder=folder,
         cell=cell,
-        metrics=read_metrics(folder / "metrics.csv"),
-        result=read_result(folder),
+        metrics=read_metrics(folder / "metrics.csv", result.metrics_sha256 if result else ""),
+        result=result,
         environment=read_json(folder / "environment.json") or {},
     )
+
+
+@contextmanager
+def reading(path: Path, advice: str = "") -> Iterator[None]:
+    """Turn whatever reading a file of a run folder may raise into one line that names the file.
+
+    Damaged files fail in many ways, so every exception counts; the block should do nothing but read the file.
+    """
+    try:
+        yield
+    except EvolventError:
+        raise
+    except OSError as error:
+        raise StorageError(f"{path} cannot be read: {error.strerror or error}.") from None
+    except Exception as error:
+        reason = shortened(str(error), 100).rstrip(".") or type(error).__name__
+        raise ConfigError(f"{path} is damaged: {reason}. {advice}".rstrip()) from None
 
 
 def read_cell(folder: Path) -> Cell | None:
@@ -124,16 +161,14 @@ def read_cell(folder: Path) -> Cell | None:
 
 
 def _read_yaml(path: Path) -> dict[str, Any] | None:
-    if not path.is_file():
-        return None
-    try:
-        values = yaml.load(path.read_text(encoding="utf-8"), _Loader)
-    except yaml.YAMLError as error:
-        raise ConfigError(f"{path} is not valid YAML: {str(error).splitlines()[0]}.") from None
+    with reading(path):
+        if not path.is_file():
+            return None
+        values = parse_yaml(path.read_text(encoding="utf-8"), str(path))
     if not isinstance(values, dict):
         raise ConfigError(f"{path} is not a mapping of keys to values.")
     check_format(values, str(path))
-    return values
+    return unsealed(values, str(path))
 
 
 def read_json(path: Path) -> dict[str, Any] | None:
@@ -142,35 +177,40 @@ def read_json(path: Path) -> dict[str, Any] | None:
     Raises:
         ConfigError: if the file is damaged, or was not written by this version.
     """
-    if not path.is_file():
-        return None
     advice = f"Delete {path.parent} and add --resume to make it again."
-    try:
+    with reading(path, advice):
+        if not path.is_file():
+            return None
         values = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ConfigError(f"{path} is not valid JSON: {error}. {advice}") from None
     if not isinstance(values, dict) or "format" not in values:
         raise ConfigError(f"{path} has no format number: another program or version wrote it. {advice}")
     check_format(values, str(path))
+    values = unsealed(values, str(path))
     del values["format"]
     return values
 
 
+def write_run_json(path: Path, values: dict[str, Any], indent: int | None = 2) -> None:
+    """Write a JSON file of a run folder, with its format number and checksum."""
+    write_json(path, sealed({"format": FORMAT, **plain(values)}), indent)
+
+
 def write_config(path: Path, config: Cell | Recipe | StudyRecipe) -> None:
-    values = config.model_dump(mode="json")
+    values = sealed(config.model_dump(mode="json"))
     write_text(path, yaml.dump(values, Dumper=_Dumper, sort_keys=False, allow_unicode=True))
 
 
 def write_result(folder: Path, result: Result) -> None:
-    write_json(folder / "result.json", {"format": FORMAT, **asdict(result)})
+    write_run_json(folder / "result.json", asdict(result))
 
 
 def read_result(folder: Path) -> Result | None:
     values = read_json(folder / "result.json")
     if values is None:
         return None
-    kinds = [Figure(**kind) for kind in values["kinds"]]
-    return Result(**values | {"kinds": kinds, "cost": Cost(**values["cost"])})
+    with reading(folder / "result.json"):
+        kinds = [Figure(**kind) for kind in values["kinds"]]
+        return Result(**values | {"kinds": kinds, "cost": Cost(**values["cost"])})
 
 
 def write_findings(folder: Path, findings: Findings) -> None:
@@ -178,15 +218,22 @@ def write_findings(folder: Path, findings: Findings) -> None:
     tree, arrays = findings.pack()
     with atomic_path(folder / "findings.npz") as draft, draft.open("wb") as file:
         np.savez_compressed(file, allow_pickle=False, **arrays)
-    write_json(folder / "findings.json", {"format": FORMAT, **tree})
+    write_run_json(folder / "findings.json", tree)
 
 
 def read_findings(folder: Path) -> Findings | None:
     tree = read_json(folder / "findings.json")
     if tree is None:
         return None
-    with np.load(folder / "findings.npz", allow_pickle=False) as stored:
-        return Findings.unpack(tree, {name: stored[name] for name in stored.files})
+    arrays = read_arrays(folder / "findings.npz")
+    with reading(folder / "findings.json"):
+        return Findings.unpack(tree, arrays)
+
+
+def read_arrays(path: Path) -> dict[str, np.ndarray]:
+    """The arrays of an npz file, read without pickle; their own checksums must fit."""
+    with reading(path), path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
+        return {name: stored[name] for name in stored.files}
 
 
 def write_metrics(path: Path, rows: list[dict[str, float]]) -> None:
@@ -199,9 +246,39 @@ def write_metrics(path: Path, rows: list[dict[str, float]]) -> None:
     write_text(path, text.getvalue())
 
 
-def read_metrics(path: Path) -> dict[str, list[float]]:
+def metrics_digest(folder: Path) -> str:
+    """The sha256 of a cell's ``metrics.csv``, by which its result knows the file; empty if there is none."""
+    path = folder / "metrics.csv"
+    return sha256(path) if path.is_file() else ""
+
+
+def read_metrics(path: Path, digest: str = "") -> dict[str, list[float]]:
+    """The columns of ``metrics.csv``; empty if there is no such file.
+
+    Args:
+        path: the file.
+        digest: its sha256, if it is known.
+    """
     if not path.is_file():
         return {}
-    with path.open(newline="", encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
-    return {key: [float(row[key] or "nan") for row in rows] for key in (rows[0] if rows else [])}
+    advice = "Delete it to go on without its curves."
+    with reading(path, advice):
+        if digest and sha256(path) != digest:
+            raise ConfigError(f"{path} is damaged, or was changed by hand: its checksum differs. {advice}")
+        header, *rows = _csv_rows(path)
+        return {name: [_number(row[place]) for row in rows] for place, name in enumerate(header)}
+
+
+def _csv_rows(path: Path) -> list[list[str]]:
+    """Complete rows, all as long as the first."""
+    text = path.read_text(encoding="utf-8")
+    rows = list(csv.reader(io.StringIO(text), strict=True))
+    if not rows or not text.endswith("\n"):
+        raise ValueError("it ends in the middle of a line")
+    if uneven := next((number for number, row in enumerate(rows, 1) if len(row) != len(rows[0])), None):
+        raise ValueError(f"line {uneven} has {len(rows[uneven - 1])} fields, the first has {len(rows[0])}")
+    return rows
+
+
+def _number(text: str) -> float:
+    return float(text) if text else math.nan

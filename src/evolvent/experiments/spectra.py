@@ -12,6 +12,7 @@ from torch import nn
 from evolvent._core.files import atomic_path
 from evolvent.analysis.weight_spectrum import nonlocal_maps, nonlocal_spectra
 from evolvent.experiments.recipe import FORMAT, check_format
+from evolvent.experiments.record import read_arrays, reading
 
 if TYPE_CHECKING:
     from evolvent.analysis.weight_spectrum import WeightSpectrum
@@ -54,14 +55,14 @@ def read_spectra(path: Path) -> SpectrumHistory | None:
     """What training recorded; None if there is no record."""
     if not path.is_file():
         return None
-    history = SpectrumHistory()
-    with np.load(path, allow_pickle=False) as arrays:
+    arrays, history = read_arrays(path), SpectrumHistory()
+    with reading(path):
         check_format({"format": int(arrays["format"])} if "format" in arrays else {}, str(path))
         history.epochs.extend(arrays["epochs"].tolist())
-        for key in arrays.files:
+        for key, values in arrays.items():
             name, *place = key.split(".")
             if place:
-                getattr(history, name)[int(place[0]), int(place[1])] = list(arrays[key])
+                getattr(history, name)[int(place[0]), int(place[1])] = list(values)
     return history
 
 

@@ -17,15 +17,17 @@ from lightning_fabric import Fabric
 from torch import Tensor, nn
 from torch.nn.utils import get_total_norm
 
-from evolvent._core.errors import ConfigError
+from evolvent._core.errors import ConfigError, shortened
 from evolvent._core.randomness import Stream, key, reseed
+from evolvent._core.stopping import Stopped, asked_to_stop, is_listening, putting_off
 from evolvent.data import Batches, Material
 from evolvent.experiments.checkpoints import read_checkpoint, write_checkpoint
+from evolvent.experiments.health import Health
 from evolvent.experiments.kept import KeptState
 from evolvent.experiments.length import Pace, training_length
 from evolvent.experiments.observer import Observer, TrainingProgress
 from evolvent.experiments.recipe import Cell
-from evolvent.experiments.record import write_metrics
+from evolvent.experiments.record import check_still_there, write_metrics
 from evolvent.experiments.spectra import SpectrumRecord
 from evolvent.networks import refine
 from evolvent.tasks import (
@@ -43,6 +45,7 @@ from evolvent.tasks import (
 )
 from evolvent.tasks.multilevel import carry_state
 from evolvent.tasks.nonfinite import check_finite
+from evolvent.tasks.optimizers import LARGEST_RATE
 
 _WRITE_SECONDS = 1.0  # least time between two checkpoints at the end of epochs
 _WRITE_SHARE = 0.05  # of the time, at most, for checkpoints that take longer than a moment
@@ -59,6 +62,7 @@ class Training:
         fabric: devices, processes and precision.
         folder: of the cell; metrics, the kept model and checkpoints are written there by the first process.
         tell: called with the progress at the end of each epoch, and inside epochs every ``tell_seconds`` at most.
+        warn: called with a line that the user should see.
     """
 
     def __init__(
@@ -70,6 +74,7 @@ class Training:
         folder: Path,
         tell: Callable[[TrainingProgress], None] = lambda progress: None,
         tell_seconds: float = Observer.interval,
+        warn: Callable[[str], None] = lambda text: None,
     ) -> None:
         share = {"rank": fabric.global_rank, "world_size": fabric.world_size}
         self.cell, self.task, self.material = cell, task, material
@@ -90,16 +95,40 @@ class Training:
         self._level = 0  # refinements of multilevel training so far
         self._tell_seconds, self._told, self._written = tell_seconds, -math.inf, -math.inf
         self._write_pause = _WRITE_SECONDS
-        self._resume(read_checkpoint(folder))
+        self._checkpoint_step: int | None = None  # of the last checkpoint
+        self._health = Health()
+        self._resume(read_checkpoint(folder, warn))
 
     def run(self) -> None:
         """Train to the end; what was trained before is not trained again."""
-        while not self.ended:
-            self._refine_if_due()
-            self.task.train()
-            self._train_epoch()
-            self._end_epoch()
+        with putting_off():
+            while not self.ended:
+                if not self._evaluation_is_due():
+                    self._refine_if_due()
+                    self.task.train()
+                    self._train_epoch()
+                self._end_epoch()
+                self._stop_if_asked()
         self.fabric.barrier()
+
+    def _evaluation_is_due(self) -> bool:
+        """Whether a training that was stopped at the last step of an epoch goes on with the end of that epoch."""
+        if not self.step or len(self.rows) >= self.length.epoch(self.step):
+            return False
+        return self.step == self.length.epoch_end(self.step - 1)
+
+    def _stop_if_asked(self) -> None:
+        """Write a checkpoint and stop if one of the processes was asked to; all of them agree."""
+        if self.ended or not is_listening():
+            return
+        asked = asked_to_stop()
+        if self.fabric.world_size > 1:
+            everywhere = torch.tensor(asked, device=self.fabric.device)
+            asked = int(cast(Tensor, self.fabric.all_reduce(everywhere, reduce_op="max")))
+        if asked:
+            self._write()
+            self.fabric.barrier()
+            raise Stopped(asked, checkpoint=True)
 
     def _train_epoch(self) -> None:
         end, every = self.length.epoch_end(self.step), self.cell.training.checkpoint_steps
@@ -117,6 +146,7 @@ class Training:
                 self._tell(self._training_figures(self.sums))  # this process's own
             if self._nothing_left or self._out_of_time():
                 break
+            self._stop_if_asked()
             if every and self.step % every == 0 and self.step < end:
                 self._write()
                 self.pace.start_lap()
@@ -137,7 +167,7 @@ class Training:
                 add_sums(self.sums, self.task.measure(self.task.placed(batch)))
 
     def _take_turn(self, turn: Turn, optimizer: Any, batch: Any) -> None:
-        rate = turn.optimizer.lr * self._rate_factor(turn)
+        rate = min(turn.optimizer.lr * self._rate_factor(turn), LARGEST_RATE)
         for group in optimizer.param_groups:
             group["lr"] = rate
         for name in turn.objectives or (turn.name,):
@@ -175,7 +205,8 @@ class Training:
         else:
             norm = get_total_norm([p.grad for p in self._parameters if p.grad is not None])
         if self.cell.training.precision != "16-mixed":  # there the gradient scaler looks for overflow and skips a step
-            check_finite(self.task, objective, self.step, norm)
+            check_finite(self.task, objective, self.step, norm, self._checkpoint_step)
+        self._health.add(objective.detach())
 
     def _rate_factor(self, turn: Turn) -> float:
         """Factor of the learning rate, over the turn's own time in epochs."""
@@ -232,6 +263,14 @@ class Training:
     def _over_processes(self, sums: Sums) -> Sums:
         copies = {name: value.clone() for name, value in sums.items()}  # sums are made in place
         return cast(Sums, self.fabric.all_reduce(copies, reduce_op="sum"))
+
+    def _of_processes(self) -> list[Sums]:
+        """Measures of this epoch's training batches, process by process; none if there is one process."""
+        if self.fabric.world_size == 1:
+            return []
+        gathered: list[Any] = [None] * self.fabric.world_size
+        torch.distributed.all_gather_object(gathered, to_device(self.sums, torch.device("cpu")))
+        return gathered
 
     def _is_over(self) -> bool:
         if self._nothing_left:
@@ -316,29 +355,48 @@ class Training:
             if self.spectra:
                 self.spectra.start(self.task)
             return
-        self.task.load_state_dict(state["task"])
-        for optimizer, saved in zip(self.optimizers, state["optimizers"], strict=True):
-            optimizer.load_state_dict(saved)
+        try:
+            self.task.load_state_dict(state["task"])
+            for optimizer, saved in zip(self.optimizers, state["optimizers"], strict=True):
+                optimizer.load_state_dict(saved)
+        except (RuntimeError, ValueError, KeyError) as error:
+            raise ConfigError(
+                f"the checkpoint in {self.folder} is of another network or optimiser: {shortened(str(error), 120)} "
+                "Choose another --out to start again."
+            ) from None
         if state["precision"]:
             self.fabric.strategy.precision.load_state_dict(state["precision"])
-        if self.fabric.is_global_zero:  # measures are those of all processes; the others start from zero
-            self.sums = to_device(dict(state["sums"]), self.fabric.device)
+        self.sums = to_device(self._own_sums(state), self.fabric.device)
         self.step, self.rows, self.ended = state["step"], state["rows"], state["ended"]
         self.stopped = dict(state.get("stopped", {}))
+        self._checkpoint_step = self.step
+        self._health = Health(state.get("first_objective"), bool(state.get("exploding")))
         self.kept.load(state)
         self.pace = Pace(state["used"], state["trained"])
         if self.spectra:
             self.spectra.resume(len(self.rows))
 
+    def _own_sums(self, state: dict[str, Any]) -> Sums:
+        """This process's measures, so that they are added up in the same order as without an interruption."""
+        each = state.get("sums_of_processes") or []
+        if len(each) == self.fabric.world_size:
+            return dict(each[self.fabric.global_rank])
+        alone = self.fabric.is_global_zero or self.batches.sharers == 1
+        return dict(state["sums"]) if alone else {}  # all measures, which one process brings into the sum
+
     def _write(self) -> None:
         """Write metrics, the kept model if it changed, and a checkpoint, in this order."""
         began = time.perf_counter()
-        sums = self._added_up()
+        sums, each = self._added_up(), self._of_processes()
         if self.fabric.is_global_zero:
+            check_still_there(self.folder)
             if self.rows:
                 write_metrics(self.folder / "metrics.csv", self.rows)
             self.kept.write(self.task, self.folder / "model")
-            write_checkpoint(self.folder, self._state(sums))
+            exploded = self._health.exploding
+            state = self._state(sums) | self._health.state() | {"sums_of_processes": each}
+            write_checkpoint(self.folder, state, overwrite=exploded)
+            self._checkpoint_step = self.step
         self.kept.written()
         self._written = time.perf_counter()
         self._write_pause = max(_WRITE_SECONDS, (self._written - began) / _WRITE_SHARE)

@@ -15,6 +15,7 @@ from pathlib import Path
 import torch
 
 from evolvent._core.errors import ConfigError
+from evolvent._core.stopping import SIGNALS, Stopped, listening
 from evolvent.experiments.engine import DataShelf
 from evolvent.experiments.jobs import Bench, Event, Failed, Job, Result, TellEvent, settle_process
 
@@ -42,6 +43,8 @@ class Workers:
                 for connection in wait(list(busy)):
                     self._hear(busy[connection], tell)  # pyright: ignore[reportArgumentType]
         finally:
+            for worker in self._places.values():
+                worker.ask_to_end()
             for worker in self._places.values():
                 worker.end()
 
@@ -108,8 +111,12 @@ class _Worker:
             self.job = None
         return event
 
-    def end(self) -> None:
+    def ask_to_end(self) -> None:
+        """A training that runs there writes a checkpoint first."""
         self.process.terminate()
+
+    def end(self) -> None:
+        self.ask_to_end()
         self.process.join(_PATIENCE)
         if self.process.is_alive():
             self.process.kill()
@@ -131,14 +138,22 @@ class _Worker:
 
 def _serve(connection: Connection, threads: int, gpu: str | None, data_folder: Path | None) -> None:
     """What a worker process does: job after job, until its parent ends it or is gone."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent gets Ctrl-C and ends its workers
+    for name in set(SIGNALS) - {"SIGTERM"}:
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), signal.SIG_IGN)  # the parent gets it and ends its workers
     threading.Thread(target=_end_with_parent, daemon=True).start()
     if gpu is not None:
         os.environ["CUDA_VISIBLE_DEVICES"] = gpu
     settle_process(threads)
     bench = Bench(DataShelf(data_folder))
-    while True:
-        connection.send(bench.attempt(connection.recv(), connection.send))
+    try:
+        with listening(["SIGTERM"]):
+            while True:
+                connection.send(bench.attempt(connection.recv(), connection.send))
+    except Stopped as stopped:
+        os._exit(stopped.code)
+    except (EOFError, OSError):  # the parent is gone
+        os._exit(1)
 
 
 def _end_with_parent() -> None:

@@ -8,8 +8,11 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from evolvent._core.errors import ConfigError, EvolventError, ModelFileError
+from evolvent._core.checks import check_path
+from evolvent._core.errors import ConfigError, EvolventError, ModelFileError, shortened
 from evolvent._core.files import write_bytes, write_text
+from evolvent._core.seals import fits_seal, sealed, tensor_seal, unsealed
+from evolvent._core.yaml_text import parse_yaml
 from evolvent.networks._registry import ModelSpec, create_model
 
 CONFIG, WEIGHTS = "config.yaml", "model.safetensors"
@@ -34,10 +37,12 @@ def save(model: nn.Module, folder: str | os.PathLike[str]) -> None:
     spec = getattr(model, "spec", None)
     if not isinstance(spec, ModelSpec):
         raise ConfigError("ev.save takes networks made by ev.create_model, which know how to be built again.")
+    folder = check_path(folder, "ev.save")
     tensors = {name: tensor.detach().contiguous() for name, tensor in model.state_dict().items()}
-    write_bytes(Path(folder) / WEIGHTS, serialise(tensors))  # safetensors' own writer hides a full disk
-    config = {"format": _FORMAT, "network": spec.name, "options": _plain(spec.options)}
-    write_text(Path(folder) / CONFIG, yaml.safe_dump(config, sort_keys=False))
+    # safetensors' own writer hides a full disk
+    write_bytes(folder / WEIGHTS, serialise(tensors, tensor_seal(tensors)))
+    config = sealed({"format": _FORMAT, "network": spec.name, "options": _plain(spec.options)})
+    write_text(folder / CONFIG, yaml.safe_dump(config, sort_keys=False))
 
 
 def load(folder: str | os.PathLike[str]) -> nn.Module:
@@ -50,7 +55,7 @@ def load(folder: str | os.PathLike[str]) -> nn.Module:
         ModelFileError: if the folder is not a saved model, or its files are foreign or truncated. Pickled models are
             refused.
     """
-    folder = Path(folder)
+    folder = check_path(folder, "ev.load")
     if folder.is_file():
         raise ModelFileError(
             f"{folder} is a file; a model is a folder with {CONFIG} and {WEIGHTS}, written by ev.save. "
@@ -90,20 +95,22 @@ def _rebuild(path: Path) -> nn.Module:
     try:
         return create_model(name, **options)
     except EvolventError as error:
-        raise ModelFileError(f"{path} does not describe a network: {error}") from error
+        raise ModelFileError(f"{path} does not describe a network: {shortened(str(error), 150)}") from error
 
 
 def read_config(folder: Path) -> tuple[str, dict[str, Any]]:
     """Name and options of a saved network."""
-    import yaml
-
     path = folder / CONFIG
     if not path.is_file():
         raise ModelFileError(f"{folder} is not a saved model: it has no {CONFIG}. Save one with ev.save.")
     try:
-        config: Any = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ModelFileError(f"{path} is truncated or not YAML: {str(error).splitlines()[0]}.") from error
+        config: Any = parse_yaml(path.read_text(encoding="utf-8"), str(path))
+        if isinstance(config, dict) and config.get("format", _FORMAT) == _FORMAT:
+            config = unsealed(config, str(path))
+    except ConfigError as error:
+        raise ModelFileError(str(error)) from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise ModelFileError(f"{path} is truncated or not YAML: {shortened(str(error))}.") from None
     match config:
         case {"format": found} if found != _FORMAT:
             raise ModelFileError(
@@ -116,15 +123,18 @@ def read_config(folder: Path) -> tuple[str, dict[str, Any]]:
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
     """The tensors of a safetensors file."""
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
+    from safetensors import safe_open
 
     if not path.is_file():
         raise ModelFileError(f"{path} is missing. Save the model again with ev.save.")
     try:
-        return load_file(path)
-    except SafetensorError as error:
+        with safe_open(path, "pt") as file:
+            tensors, metadata = {name: file.get_tensor(name) for name in file.keys()}, file.metadata()  # noqa: SIM118
+    except Exception as error:  # a damaged header fails in many ways
         raise ModelFileError(_why_unreadable(path, error)) from None
+    if not fits_seal(tensors, metadata):
+        raise ModelFileError(f"{path} is damaged: its checksum differs. Save the model again with ev.save.")
+    return tensors
 
 
 def _why_unreadable(path: Path, error: Exception) -> str:
@@ -132,7 +142,7 @@ def _why_unreadable(path: Path, error: Exception) -> str:
         head = file.read(2)
     if head[:1] == b"\x80" or head == b"PK":  # asked only now: a good file's header length may begin so, too
         return f"{path} is a pickle, not safetensors; it is refused, because reading one can run any code."
-    return f"{path} ({path.stat().st_size:,} bytes) is truncated or not a safetensors file: {error}."
+    return f"{path} ({path.stat().st_size:,} bytes) is truncated or not a safetensors file: {shortened(str(error))}."
 
 
 def check_tensors(found: dict[str, Tensor], expected: dict[str, Tensor], path: Path) -> None:

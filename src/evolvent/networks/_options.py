@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, Self, TypeAlias, get_type_hints
 
 from annotated_types import Ge, Gt, Len, Lt
 
-from evolvent._core.errors import ConfigError, UnknownNameError
+from evolvent._core.errors import ConfigError, UnknownNameError, shortened
 
 Count: TypeAlias = Annotated[int, Ge(1)]
 Readout: TypeAlias = Literal["classification", "segmentation"]
@@ -71,7 +71,7 @@ class NetworkOptions:
             return _validator(cls).validate_python(values)
         except ValidationError as error:
             fault = error.errors()[0]
-            message = f"{fault['msg'].lower()}, got {fault['input']!r}"
+            message = f"{shortened(fault['msg'].lower(), 120)}, got {shortened(repr(fault['input']))}"
             raise ConfigError(f"{source}: {fault['loc'][0]}: {message}.") from None
 
 

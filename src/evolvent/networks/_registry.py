@@ -11,6 +11,7 @@ from torch import nn
 
 from evolvent._core.registry import Registry
 from evolvent.networks._options import NetworkOptions
+from evolvent.networks._size import check_size
 
 Builder = TypeVar("Builder", bound=Callable[..., nn.Module])
 
@@ -114,6 +115,8 @@ def create_model(name: str, **options: Any) -> nn.Module:
     torch.Size([1, 10])
     """
     entry = MODELS.get(name)
-    model = entry.build(entry.read_options(options))
+    chosen = entry.read_options(options)
+    check_size(entry.build, chosen, name)
+    model = entry.build(chosen)
     vars(model)["spec"] = ModelSpec(name, dict(options))
     return model

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from evolvent._core.checks import check_images, check_share
+from evolvent._core.checks import check_images, check_numbers, check_share
 from evolvent._core.errors import ConfigError
 from evolvent._core.state import parts
 from evolvent.evolution import Evolution
@@ -70,6 +70,7 @@ class ImageNetwork(nn.Module):
     def _check(self, x: Tensor) -> None:
         advice = "Create it with other in_channels or image_size, or change the images."
         check_images(x, "this network", self.in_channels, self.image_size, advice)
+        check_numbers(x, self, "this network")
 
 
 class PooledLinear(nn.Module):

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from torch import Tensor, nn
 
-from evolvent._core.checks import check_even
+from evolvent._core.checks import check_even, check_numbers
 from evolvent._core.errors import ConfigError, ShapeError
 from evolvent._core.state import parts
 from evolvent.dynamics import Antisymmetric, Hamiltonian, Residual
@@ -56,6 +56,7 @@ class PointNetwork(nn.Module):
         return [[parts(state)[0] for state in self.evolution.trajectory(self.lift(x))]]
 
     def _check(self, x: Tensor) -> None:
+        check_numbers(x, self, "this network")
         if x.ndim != 2 or x.shape[1] != self.in_features:
             raise ShapeError(
                 f"this network takes points of {self.in_features} coordinates, as (batch, coordinates), got "

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from evolvent._core.checks import check_whole
 from evolvent._core.errors import ConfigError
 from evolvent.operators._contract import OPERATORS, LinearOperator
 
@@ -34,6 +35,7 @@ class Convolution(LinearOperator):
 
     def __init__(self, in_channels: int, out_channels: int, kernel_size: int = 3) -> None:
         super().__init__()
+        check_whole(in_channels=in_channels, out_channels=out_channels, kernel_size=kernel_size)
         if kernel_size % 2 == 0:
             raise ConfigError(f"Convolution keeps the image size, so kernel_size must be odd, got {kernel_size}.")
         self.weight = nn.Parameter(torch.empty(out_channels, in_channels, kernel_size, kernel_size))

@@ -13,6 +13,8 @@ import numpy as np
 from evolvent._core.errors import ConfigError
 from evolvent._core.files import write_json
 from evolvent._core.plain import plain
+from evolvent._core.seals import sealed, unsealed
+from evolvent.experiments.record import reading
 from evolvent.report.numbers import NONE, count, decimal, memory, milliseconds, percent, short
 from evolvent.report.runs import Series
 
@@ -52,7 +54,18 @@ def analysis_path(folder: Path, what: str) -> Path:
 def read_analyses(series: Series, what: str) -> list[dict[str, Any]]:
     """One kind of analysis of each seed that has it."""
     paths = [analysis_path(record.folder, what) for record in series.records[:_SEEDS]]
-    return [json.loads(path.read_text(encoding="utf-8")) for path in paths if path.is_file()]
+    return [found for path in paths if (found := _read_analysis(path)) is not None]
+
+
+def _read_analysis(path: Path) -> dict[str, Any] | None:
+    """What an analysis found; None if it was not made."""
+    if not path.is_file():
+        return None
+    with reading(path, "Delete it, or analyze the run again."):
+        values = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(values, dict):
+            raise ValueError("not a mapping of names to values")
+    return unsealed(values, str(path))
 
 
 def analysed(all_series: Sequence[Series], what: str) -> list[tuple[Series, list[dict[str, Any]]]]:
@@ -323,4 +336,4 @@ ANALYSES = {
 def write_analysis(path: Path, what: str, found: Any) -> None:
     """Write what an analysis found as JSON."""
     name = ANALYSES[what].stored_as
-    write_json(path, plain({name: found} if name else found, digits=6), indent=None)
+    write_json(path, sealed(plain({name: found} if name else found, digits=6)), indent=None)

@@ -144,9 +144,15 @@ class ImageTask(Task):
             raise ConfigError(f"{found.name} has validation images of its own; leave data.validation at 0.")
         if data.validation:
             watched, train = split(train, data.validation, _SPLIT_SEED)
+            _check_parts(data.validation, watched, train)
         if data.fraction < 1:
             train, _ = split(train, data.fraction, _SPLIT_SEED)
         channels, height, width = train.shape
+        if data.augment.pad > min(height, width):
+            raise ConfigError(
+                f"data.augment.pad is {data.augment.pad}, more than the images of {height}x{width} pixels are wide: "
+                "crops would miss them. Choose a smaller one."
+            )
         options = {"num_classes": len(train.classes), "in_channels": channels, "image_size": (height, width)}
         test, some = ImageSource(found.test), train.images[:_EXAMPLES]
         return Material(
@@ -249,6 +255,14 @@ def _read(data: ImageDataSettings, folder: Path | None) -> ImageData:
         return found
     assert data.name is not None  # the section was checked
     return load(data.name, folder)
+
+
+def _check_parts(share: float, held_out: ImageSet, rest: ImageSet) -> None:
+    if not len(held_out) or not len(rest):
+        raise ConfigError(
+            f"data.validation of {share:g} holds out {len(held_out):,} of {len(held_out) + len(rest):,} images. "
+            "Choose a share that leaves some in both parts, or 0."
+        )
 
 
 def images_of(source: Any) -> ImageSet:

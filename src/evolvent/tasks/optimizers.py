@@ -10,9 +10,11 @@ from pydantic import Field
 from torch import nn
 
 from evolvent._core.config import Config
+from evolvent._core.errors import ConfigError, shortened
 from evolvent.tasks.quasi_newton import QuasiNewton
 
 _ITERATIONS = 20  # of quasi-Newton methods in each step
+LARGEST_RATE = 1e30  # beyond it a step of single precision overflows
 
 
 class OptimizerConfig(Config):
@@ -25,11 +27,16 @@ class OptimizerConfig(Config):
     name: Literal["sgd", "adam", "lbfgs", "bfgs", "ssbfgs", "ssbroyden"] = Field(
         default="sgd", description="ssbfgs and ssbroyden are self-scaled, with a dense inverse Hessian like bfgs"
     )
-    lr: float = Field(default=0.1, gt=0, description="of SGD, Adam and L-BFGS; the others search along a line from 1")
+    lr: float = Field(
+        default=0.1,
+        gt=0,
+        le=LARGEST_RATE,
+        description="of SGD, Adam and L-BFGS; the others search along a line from 1",
+    )
     momentum: float = Field(default=0.9, ge=0, lt=1, description="of SGD")
     nesterov: bool = Field(default=False, description="of SGD")
     betas: tuple[float, float] = Field(default=(0.9, 0.999), description="of Adam")
-    weight_decay: float = Field(default=0.0, ge=0, description="of SGD and Adam")
+    weight_decay: float = Field(default=0.0, ge=0, le=LARGEST_RATE, description="of SGD and Adam")
     decayed: Literal["weights", "all"] = Field(
         default="weights", description="what decays: tensors with two or more axes, or all parameters"
     )
@@ -40,8 +47,18 @@ class OptimizerConfig(Config):
 
 
 def make_optimizer(parameters: Iterable[nn.Parameter], config: OptimizerConfig) -> torch.optim.Optimizer:
-    """The optimiser over the given parameters, those of them that are trained."""
-    trained = [p for p in parameters if p.requires_grad]
+    """The optimiser over the given parameters, those of them that are trained.
+
+    Raises:
+        ConfigError: if its options do not go together.
+    """
+    try:
+        return _made([p for p in parameters if p.requires_grad], config)
+    except ValueError as error:
+        raise ConfigError(f"optimizer: {shortened(str(error), 150).rstrip('.')}. Change its settings.") from None
+
+
+def _made(trained: list[nn.Parameter], config: OptimizerConfig) -> torch.optim.Optimizer:
     if config.name == "lbfgs":
         return LimitedMemory(trained, config.lr, config.iterations or _ITERATIONS, config.history)
     if config.name in ("bfgs", "ssbfgs", "ssbroyden"):

@@ -16,9 +16,14 @@ class ScheduleConfig(Config):
 
     name: Literal["constant", "multistep", "exponential", "cosine"] = "constant"
     milestones: tuple[float, ...] = ()
-    gamma: float = Field(default=0.1, gt=0, description="factor of multistep and exponential")
-    after: float = Field(default=0.0, ge=0, description="from then on exponential multiplies the rate in every epoch")
-    warmup: float = Field(default=0.0, ge=0)
+    gamma: float = Field(default=0.1, gt=0, allow_inf_nan=False, description="factor of multistep and exponential")
+    after: float = Field(
+        default=0.0,
+        ge=0,
+        allow_inf_nan=False,
+        description="from then on exponential multiplies the rate every epoch",
+    )
+    warmup: float = Field(default=0.0, ge=0, allow_inf_nan=False)
     floor: float = Field(default=0.0, ge=0, le=1, description="where cosine ends, as a factor of the first rate")
 
 
@@ -36,10 +41,17 @@ def learning_rate_factor(config: ScheduleConfig, time: float, total: float) -> f
     if time < config.warmup:
         return time / config.warmup
     if config.name == "multistep":
-        return config.gamma ** bisect.bisect_right(sorted(config.milestones), time)
+        return _power(config.gamma, bisect.bisect_right(sorted(config.milestones), time))
     if config.name == "exponential":
-        return config.gamma ** max(0, 1 + math.floor(time - config.after))
+        return _power(config.gamma, max(0, 1 + math.floor(time - config.after)))
     if config.name == "cosine":
         progress = min(1.0, (time - config.warmup) / max(total - config.warmup, 1e-9))
         return config.floor + (1 - config.floor) * 0.5 * (1 + math.cos(math.pi * progress))
     return 1.0
+
+
+def _power(gamma: float, times: int) -> float:
+    try:
+        return gamma**times
+    except OverflowError:
+        return math.inf

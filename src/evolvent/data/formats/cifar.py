@@ -34,7 +34,10 @@ def unpickle(path: Path) -> dict[bytes, Any]:
     content = pickles.unpickle(path, "CIFAR")
     if not isinstance(content, dict):
         raise DataError(f"{path} contains a {type(content).__name__}, a dictionary is expected.")
-    return {key.encode() if isinstance(key, str) else key: value for key, value in content.items()}
+    named = {key.encode("utf-8", "replace") if isinstance(key, str) else key: value for key, value in content.items()}
+    if len(named) != len(content) or not all(isinstance(key, bytes) for key in named):
+        raise DataError(f"{path} is not a CIFAR file: its keys must be different texts.")
+    return named
 
 
 def _batch(path: Path, label_key: bytes) -> tuple[np.ndarray, np.ndarray]:
@@ -45,4 +48,6 @@ def _batch(path: Path, label_key: bytes) -> tuple[np.ndarray, np.ndarray]:
         raise DataError(f"{path}: 'data' must be uint8 of shape (N, 3072), found {form}.")
     if not isinstance(labels, list) or not all(type(label) is int and 0 <= label < 256 for label in labels):
         raise DataError(f"{path}: {label_key.decode()!r} must be a list of integers 0 ... 255.")
+    if len(data) != len(labels) or not labels:
+        raise DataError(f"{path}: every image has one label, found {len(data):,} images and {len(labels):,} labels.")
     return data.reshape(-1, 3, 32, 32), np.array(labels, dtype=np.int64)

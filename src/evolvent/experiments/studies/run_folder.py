@@ -14,11 +14,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from evolvent._core.errors import ConfigError
-from evolvent._core.files import write_json
 from evolvent.experiments.environment import environment
 from evolvent.experiments.lock import locked, refuse_other_run
-from evolvent.experiments.recipe import FORMAT, StudyRecipe
-from evolvent.experiments.record import read_findings, read_json, read_recipe, write_config, write_findings
+from evolvent.experiments.recipe import StudyRecipe
+from evolvent.experiments.record import (
+    read_findings,
+    read_json,
+    read_recipe,
+    reading,
+    write_config,
+    write_findings,
+    write_run_json,
+)
 from evolvent.experiments.studies._registry import find_study
 from evolvent.tasks.findings import Findings, Tell
 
@@ -49,7 +56,7 @@ def run_study(recipe: StudyRecipe, folder: Path, *, resume: bool = False, tell: 
             seeds = list(dict.fromkeys([*(earlier.seeds if earlier else []), *recipe.seeds]))
             write_config(folder / "recipe.yaml", recipe.model_copy(update={"seeds": seeds}))
             found = environment(missing[0], devices=1, nodes=1)
-            write_json(folder / "environment.json", {"format": FORMAT, **found, "seeds": seeds})
+            write_run_json(folder / "environment.json", {**found, "seeds": seeds})
         for number, seed in enumerate(missing):
             write_seed(folder, _run_seed(recipe, seed, _told_for(seed, number, missing, tell)))
     return [_read_seed(folder, seed) for seed in dict.fromkeys(recipe.seeds)]
@@ -81,7 +88,7 @@ def read_study(folder: Path) -> list[SeedResult]:
 def write_seed(folder: Path, result: SeedResult) -> None:
     """Write what one seed gave into the folder of its study; ``findings.json`` last."""
     place = _place(folder, result.seed)
-    write_json(place / "seconds.json", {"format": FORMAT, "seconds": round(result.seconds, 3)})
+    write_run_json(place / "seconds.json", {"seconds": round(result.seconds, 3)})
     write_findings(place, result.findings)
 
 
@@ -111,4 +118,5 @@ def _read_seed(folder: Path, seed: int) -> SeedResult:
     place = _place(folder, seed)
     findings, time_taken = read_findings(place), read_json(place / "seconds.json")
     assert findings is not None
-    return SeedResult(seed, time_taken["seconds"] if time_taken else math.nan, findings)
+    with reading(place / "seconds.json"):
+        return SeedResult(seed, float(time_taken["seconds"]) if time_taken else math.nan, findings)

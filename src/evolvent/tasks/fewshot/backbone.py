@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import yaml
 from torch import Tensor, nn
 
-from evolvent._core.errors import ConfigError
+from evolvent._core.errors import ConfigError, shortened
+from evolvent._core.seals import unsealed
+from evolvent._core.yaml_text import parse_yaml
 from evolvent.data import FeatureSet, ImageData, ImageSet, Preprocess
 from evolvent.networks import load
 from evolvent.tasks.class_ranges import ClassRange, pooled
@@ -66,10 +67,15 @@ def _data_section(run: Path) -> ClassificationData:
     advice = "Train a backbone with: evolvent run diffresnet-backbone-tiny --out RUN."
     if not path.is_file() or not (run / "model").is_dir():
         raise ConfigError(f"{run} is not the run folder of one trained network. {advice}")
-    config: Any = yaml.safe_load(path.read_text(encoding="utf-8"))
-    if not isinstance(config, dict) or config.get("task", {}).get("name", "classification") != "classification":
-        raise ConfigError(f"{run} is not the run of a classifier of images. {advice}")
-    return ClassificationData.read(config["data"], str(path), "data")
+    try:
+        config: Any = parse_yaml(path.read_text(encoding="utf-8"), str(path))
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} is damaged: {shortened(str(error))}.") from None
+    config = unsealed(config, str(path)) if isinstance(config, dict) else {}
+    match {"task": {"name": "classification"}, **config}:
+        case {"task": {"name": "classification"}, "data": dict(section)}:
+            return ClassificationData.read(section, str(path), "data")
+    raise ConfigError(f"{run} is not the run of a classifier of images. {advice}")
 
 
 def _base_images(found: ImageData, section: ClassificationData) -> ImageSet:

@@ -8,8 +8,10 @@ from pathlib import Path
 
 import torch
 
-from evolvent._core.errors import ModelFileError
+from evolvent._core.errors import ModelFileError, shortened
 from evolvent._core.files import write_json
+from evolvent._core.plain import plain
+from evolvent._core.seals import sealed, unsealed
 from evolvent.equations import Derivatives, GoverningEquation
 from evolvent.tasks.findings import Table
 
@@ -53,15 +55,17 @@ def equation_tables(equation: GoverningEquation, share: float, threshold: float)
 def save_equation(equation: GoverningEquation, folder: Path) -> None:
     """Write the coefficients, by term, beside a saved model, which does not need them."""
     values = dict(zip((term.text for term in equation.terms), equation.alpha.tolist(), strict=True))
-    write_json(folder / _FILE, {"equation": equation.text(), "latex": equation.latex(), "coefficients": values})
+    found = {"equation": equation.text(), "latex": equation.latex(), "coefficients": values}
+    write_json(folder / _FILE, sealed(plain(found)))
 
 
 @torch.no_grad()
 def load_equation(equation: GoverningEquation, folder: Path) -> None:
     """Read what :func:`save_equation` wrote into an equation with the same terms."""
     try:
-        values = json.loads((folder / _FILE).read_text(encoding="utf-8"))["coefficients"]
+        values = unsealed(json.loads((folder / _FILE).read_text(encoding="utf-8")), _FILE)["coefficients"]
         numbers = [float(values[term.text]) for term in equation.terms]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ModelFileError(f"{folder / _FILE} does not hold the coefficients of this equation ({error}).") from None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        reason = shortened(str(error))
+        raise ModelFileError(f"{folder / _FILE} does not hold the coefficients of this equation ({reason}).") from None
     equation.alpha.copy_(torch.tensor(numbers))

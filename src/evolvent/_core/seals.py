@@ -1,0 +1,70 @@
+"""Checksums inside the files that hold them: what was damaged after it was written is not taken for what was written.
+
+A mapping is sealed by the sha256 of its content under the key ``sha256``, tensors by one in the metadata of their
+safetensors file. Files that were never sealed, such as older ones, are read as they are.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from evolvent._core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+KEY = "sha256"
+_TENSOR_KEY = "evolvent.sha256"  # the only metadata: safetensors writes several in any order
+
+
+def sealed(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The mapping of plain values with its checksum before them, so that a file that ends too early shows.
+
+    >>> unsealed(sealed({"lr": 0.1}), "config.yaml")
+    {'lr': 0.1}
+    """
+    return {KEY: _digest(values), **values}
+
+
+def unsealed(values: Mapping[str, Any], source: str) -> dict[str, Any]:
+    """The mapping without its checksum.
+
+    Raises:
+        ConfigError: if the content is not that which was sealed.
+    """
+    rest = {key: value for key, value in values.items() if key != KEY}
+    if KEY in values and values[KEY] != _digest(rest):
+        raise ConfigError(
+            f"{source} is damaged, or was changed by hand: its checksum differs. If you changed it, delete its "
+            f"line {KEY!r} as well."
+        )
+    return rest
+
+
+def _digest(values: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(values, default=str).encode()).hexdigest()
+
+
+def tensor_seal(tensors: Mapping[str, Tensor]) -> dict[str, str]:
+    """Metadata of a safetensors file that holds these tensors, which lie on the CPU or are copied there."""
+    digest = hashlib.sha256()
+    for name, tensor in sorted(tensors.items()):
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
+        digest.update(_bytes(tensor))
+    return {_TENSOR_KEY: digest.hexdigest()}
+
+
+def fits_seal(tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None) -> bool:
+    """Whether the tensors are those of the metadata; True if there is no checksum in it."""
+    return not metadata or _TENSOR_KEY not in metadata or metadata == tensor_seal(tensors)
+
+
+def _bytes(tensor: Tensor) -> Any:
+    """The bytes of a tensor, which are not copied if it lies on the CPU."""
+    import torch
+
+    flat = tensor.detach().cpu().contiguous().reshape(-1)
+    return flat.view(torch.uint8).numpy() if flat.numel() else b""

@@ -1,0 +1,76 @@
+"""YAML that somebody else may have written: plain values only, of modest depth and size."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from evolvent._core.errors import ConfigError, shortened
+
+_DEPTH = 40  # levels of nesting; the parser in C has no limit of its own and ends the process
+_NODES = 500_000  # values, each counted as often as aliases repeat it
+
+
+def parse_yaml(text: str, source: str) -> Any:
+    """The plain values in a YAML text.
+
+    Raises:
+        ConfigError: one line that names ``source``, for text that is no YAML, has tags, or is nested too deeply.
+
+    >>> parse_yaml("lr: 0.1", "my.yaml")
+    {'lr': 0.1}
+    """
+    import yaml  # here, because it would slow down every import of the package
+
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    try:
+        if _may_be_deep(text):
+            _check_depth(text, source)
+        values = yaml.load(text, loader)
+    except (yaml.YAMLError, ValueError, TypeError, OverflowError) as error:
+        if isinstance(error, ConfigError):
+            raise
+        raise ConfigError(f"{source} is not valid YAML: {shortened(_reason(error), 120).rstrip('.')}.") from None
+    if "*" in text:  # aliases repeat values, without end if they stand in themselves
+        _check_size(values, source)
+    return values
+
+
+def _reason(error: Exception) -> str:
+    """The parser's problem and where it is, without the text around it."""
+    problem, mark = getattr(error, "problem", None), getattr(error, "problem_mark", None)
+    if problem is None:
+        return str(error).splitlines()[0] if str(error) else type(error).__name__
+    return problem + (f" in line {mark.line + 1}" if mark else "")
+
+
+def _may_be_deep(text: str) -> bool:
+    """A quick bound: brackets, and indentation with the dashes and question marks of nested lists."""
+    if text.count("[") + text.count("{") >= _DEPTH:
+        return True
+    return any(len(line) - len(line.lstrip(" -?:")) >= _DEPTH for line in text.splitlines())
+
+
+def _check_depth(text: str, source: str) -> None:
+    import yaml
+
+    depth = 0
+    for event in yaml.parse(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth > _DEPTH:
+            raise _too_large(source, f"nested more than {_DEPTH} levels deep")
+
+
+def _check_size(values: Any, source: str) -> None:
+    seen, waiting = 0, [(values, 0)]
+    while waiting:
+        value, depth = waiting.pop()
+        seen += 1
+        if depth > _DEPTH or seen > _NODES:
+            raise _too_large(source, "a circle or too large, by its aliases")
+        inner = [*value.keys(), *value.values()] if isinstance(value, dict) else value
+        if isinstance(inner, list | set | tuple):
+            waiting.extend((one, depth + 1) for one in inner)
+
+
+def _too_large(source: str, how: str) -> ConfigError:
+    return ConfigError(f"{source} is {how}; write it as plain, flat YAML.")
