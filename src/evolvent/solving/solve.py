@@ -79,7 +79,7 @@ def solve(
         began: ``time.perf_counter()`` from which the budget counts; now if left out.
 
     >>> import evolvent as ev
-    >>> u = ev.solve("heat", budget="6s", second=False)
+    >>> u = ev.solve("heat", budget="6s", second=False, settings=["training.steps=1"])
     >>> u([[0.5, 0.0]]).shape
     (1, 1)
     """
