@@ -12,6 +12,8 @@ from torch import Tensor
 from evolvent._core.checks import check_whole
 from evolvent._core.errors import ConfigError
 
+_EDGE = 1e-9  # points are taken to be at least so far from the ends, where the integrand is not finite
+
 
 def fractional_laplacian(f: Callable[[Tensor], Tensor], x: Tensor, order: float, nodes: int = 32) -> Tensor:
     r"""The fractional Laplacian on the line of a function that is 0 outside of [-1, 1],
@@ -37,7 +39,7 @@ def fractional_laplacian(f: Callable[[Tensor], Tensor], x: Tensor, order: float,
     if not 0 < order < 2:
         raise ConfigError(f"a fractional Laplacian has an order between 0 and 2, got {order:g}. At 2 it is -u_xx.")
     check_whole(2, nodes=nodes)
-    near, far = 1 - x.abs(), 1 + x.abs()
+    near, far = (1 - x.abs()).clamp_min(_EDGE), 1 + x.abs()
     shares, weights, middle, middle_weights = (part.to(x) for part in _quadratures(order, nodes))
     value = f(x)
     r = near * shares  # (N, nodes)

@@ -287,3 +287,9 @@ def test_a_gradient_alone_can_be_trained_by():
         torch.testing.assert_close(one, other)
     with torch.no_grad():
         assert not problem.derivatives(net, points, ["gradient"]).gradient.requires_grad
+
+
+def test_a_fractional_laplacian_is_finite_at_the_ends():
+    problem = create_problem("fractional-poisson", order=1.0)
+    residual = problem.residual(problem.derivatives(problem.solution, problem.grid(5)))
+    assert residual.isfinite().all()

@@ -23,6 +23,24 @@ class LossWeights(Config):
     samples: float = Field(default=100.0, ge=0)
 
 
+PART_NAMES = tuple(LossWeights.model_fields)
+"""Names of the parts of the objective."""
+
+
+class WeightingSettings(Config):
+    """Factors that are renewed after each epoch; see :class:`~evolvent.tasks.pde.weighting.Weighting`."""
+
+    causal: float | None = Field(default=None, gt=0, description="what is later waits for what is earlier, so strongly")
+    slabs: int = Field(default=16, ge=2, description="of time, for causal weights")
+    attention: float | None = Field(
+        default=None, ge=0, lt=1, description="points with large residuals gain weight; this share of it is kept"
+    )
+    balance: bool = Field(default=False, description="make the gradients of all parts of the objective equally large")
+    pseudo_time: float | None = Field(
+        default=None, gt=0, description="step of pseudo-time, as a share of time; the training follows a path"
+    )
+
+
 class Phase(Config):
     """A part of the training with an optimiser, weights or coefficients of its own."""
 
@@ -59,6 +77,7 @@ class PdeSettings(TaskSettings):
         "at new random points (ritz)",
     )
     weights: LossWeights = LossWeights()
+    weighting: WeightingSettings | None = Field(default=None, description="factors that follow the training")
     phases: list[Phase] = Field(default=[], description="before the recipe's own optimiser takes over")
     initial: Hardness = Field(
         default="soft", description="ask for the initial value (soft), or blend it into the solution (hard)"

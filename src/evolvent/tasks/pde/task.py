@@ -26,6 +26,7 @@ from evolvent.tasks.pde.samples import read_samples
 from evolvent.tasks.pde.settings import LossWeights, PdeData, PdeSettings
 from evolvent.tasks.pde.uncertainty import fitted_uncertainty
 from evolvent.tasks.pde.view import add_solution, equation_table
+from evolvent.tasks.pde.weighting import Weighting, check_weighting
 from evolvent.tasks.quasi_newton import warn_of_precision
 from evolvent.tasks.task import Plan, Setup, Sums, Task, Turn, register_task, trainable
 
@@ -76,6 +77,7 @@ class Pde(Task):
         check_conditions(self.problem)
         check_network(self.problem, model)
         check_unknown(self.problem, settings, source.samples is not None)
+        check_weighting(self.problem, settings, setup.data)
         more = () if settings.library is None else (Figure("terms", "terms of the equation", "count"),)
         more = more if self.problem.eigenvalue is None else (*more, *_OF_EIGENVALUE)
         known = [figure for figure in type(self).figures if self.problem.reference or figure.name != "error"]
@@ -86,6 +88,9 @@ class Pde(Task):
         self.register_buffer("points", source.draw(source.count, setup.seed, 0))
         self.register_buffer("epochs_seen", torch.zeros((), dtype=torch.int64))
         self._drawn: tuple[int, Edges] | None = None
+        self.weighting = None
+        if settings.weighting is not None:
+            self.weighting = Weighting(settings.weighting, source.count, len(self.problem.unknowns))
         self.discovery = None
         if settings.library is not None:
             terms = polynomial_terms(self.problem.space, settings.library.powers, settings.library.orders)
@@ -168,9 +173,10 @@ class Pde(Task):
         parts = self._parts(batch, weights, phase.coefficients if phase else {})
         if not parts:
             raise ConfigError("nothing is left of the objective: give task.weights, or data.samples for samples.")
-        total = torch.stack([getattr(weights, name) * value for name, value in parts.items()]).sum()
+        factor = (lambda name: 1.0) if self.weighting is None else self.weighting.factor
+        total = torch.stack([getattr(weights, name) * factor(name) * value for name, value in parts.items()]).sum()
         sums = {f"loss_{name}": value.detach() for name, value in parts.items()} | {"steps": torch.ones_like(total)}
-        if "equation" in parts and self.setup.settings.method != "ritz":
+        if "equation" in parts and self.setup.settings.method != "ritz" and self.weighting is None:
             count = total.new_tensor(len(batch["row"]))
             sums |= {"squares": parts["equation"].detach() * count, "count": count}
         return total, sums
@@ -180,7 +186,7 @@ class Pde(Task):
         found: dict[str, Tensor] = {}
         edges = self.placed(self.edges(int(batch["draw"])))
         if weights.equation:
-            found["equation"] = self._inside(self.placed(self._places(batch)), coefficients)
+            found["equation"] = self._inside(self.placed(self._places(batch)), batch["row"], coefficients)
         if weights.initial and edges.start is not None and not self.discovery:
             found["initial"] = self._square(self.solution(edges.start) - self.problem.initial_values(edges.start))
         if weights.boundary and edges.boundary is not None and not self.discovery:
@@ -194,10 +200,39 @@ class Pde(Task):
             found["samples"] = self._square(self.solution(at) - values)
         return found
 
-    def _inside(self, points: Tensor, coefficients: Mapping[str, float]) -> Tensor:
+    def _inside(self, points: Tensor, rows: Tensor, coefficients: Mapping[str, float]) -> Tensor:
         if self.setup.settings.method == "ritz":
             return energy(self.problem, self.solution, points, coefficients)
-        return self._residual(points, coefficients).square().mean()
+        if self.weighting is None:
+            return self._residual(points, coefficients).square().mean()
+        u = self.problem.derivatives(self.solution, points)
+        residual = self.problem.residual(u, **coefficients)
+        if self.weighting.settings.pseudo_time is not None:
+            residual = residual + self.weighting.drift(u.value / self.problem.scale, rows)
+        return self.weighting.mean(residual.square().mean(1), rows, self._times(points))
+
+    def _times(self, points: Tensor) -> Tensor:
+        """From 0 at the start to 1 at the end; 0 without time."""
+        if self.problem.time not in self.problem.domain:
+            return torch.zeros_like(points[:, 0])
+        at, start = self.problem.coordinates.index(self.problem.time), self.problem.domain[self.problem.time][0]
+        return (points[:, at] - start) / self.problem.duration
+
+    def _renew(self, weighting: Weighting) -> None:
+        points = self.placed(self.points)
+        u = self.problem.derivatives(self.solution, points)
+        squares = self.problem.residual(u).square().mean(1)
+        weighting.renew(squares, self._times(points), u.value / self.problem.scale)
+        if weighting.settings.balance:
+            batch = {"row": torch.arange(len(points), device=points.device), "x": points, "draw": torch.tensor(0)}
+            with torch.enable_grad():
+                parts = self._parts(batch, self.setup.settings.weights, {})
+                weights = trainable(self.model)
+                found = {
+                    name: [g for g in torch.autograd.grad(value, weights, allow_unused=True) if g is not None]
+                    for name, value in parts.items()
+                }
+            weighting.rebalance(found)
 
     def _places(self, batch: Any) -> Tensor:
         if self.discovery is not None:
@@ -251,6 +286,8 @@ class Pde(Task):
         epoch, settings = int(self.epochs_seen), self.setup.settings
         if epoch in settings.resample_at:
             self._resample(epoch)
+        if self.weighting is not None:
+            self._renew(self.weighting)
         if self.discovery is not None and epoch in settings.library.eliminate_at:
             self._leave_terms_out(self.discovery)
         return False
