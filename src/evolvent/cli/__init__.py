@@ -7,6 +7,7 @@ import shlex
 import signal
 import sys
 from contextlib import suppress
+from typing import Annotated
 
 import typer
 
@@ -23,6 +24,25 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from evolvent import __version__
+
+        print(f"evolvent {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _main(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    pass
+
+
 app.command("run")(run.run)
 app.command("solve")(solve.solve)
 app.command("recipes")(listing.recipes)
