@@ -37,7 +37,7 @@ class OptimizerConfig(Config):
         default="sgd", description="sgd, adam, lbfgs, bfgs, ssbfgs, ssbroyden, or a class of torch.optim such as AdamW"
     )
     lr: float = Field(
-        default=0.1, gt=0, le=LARGEST_RATE, description="methods with a dense inverse Hessian search along a line from 1"
+        default=0.1, gt=0, le=LARGEST_RATE, description="dense methods search along a line from 1"
     )
     momentum: float = Field(default=0.9, ge=0, lt=1, description="of SGD")
     nesterov: bool = Field(default=False, description="of SGD")
