@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from evolvent.evolution import Evolution, evolutions, set_gradient
     from evolvent.experiments.own_training import train
     from evolvent.networks import create_model, list_models, load, refine, save
+    from evolvent.report import plot
     from evolvent.tasks.prediction import load_predictor
 
 __version__ = "0.1.0"
@@ -41,6 +42,7 @@ __all__ = [
     "networks",
     "operators",
     "plan",
+    "plot",
     "refine",
     "save",
     "set_gradient",
@@ -56,6 +58,7 @@ __getattr__, __dir__ = attach(
         "evolvent.analysis.planning": ["plan"],
         "evolvent.estimators": ["DiffusionClassifier"],
         "evolvent.experiments.own_training": ["train"],
+        "evolvent.report": ["plot"],
         "evolvent.tasks.prediction": ["load_predictor"],
     },
 )
