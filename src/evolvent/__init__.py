@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from evolvent.estimators import DiffusionClassifier
     from evolvent.evolution import Evolution, evolutions, set_gradient
     from evolvent.experiments.own_training import train
-    from evolvent.networks import create_model, list_models, refine, save
+    from evolvent.networks import create_model, list_models, load, refine, save
+    from evolvent.report import plot
     from evolvent.solving.loading import load
     from evolvent.solving.solve import solve
     from evolvent.tasks.prediction import load_predictor
@@ -43,6 +44,7 @@ __all__ = [
     "networks",
     "operators",
     "plan",
+    "plot",
     "refine",
     "save",
     "set_gradient",
@@ -61,6 +63,7 @@ __getattr__, __dir__ = attach(
         "evolvent.analysis.planning": ["plan"],
         "evolvent.estimators": ["DiffusionClassifier"],
         "evolvent.experiments.own_training": ["train"],
+        "evolvent.report": ["plot"],
         "evolvent.tasks.prediction": ["load_predictor"],
     },
 )

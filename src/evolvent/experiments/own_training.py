@@ -11,6 +11,7 @@ from typing import Any
 from torch import nn
 
 from evolvent._core.errors import ConfigError, UnknownNameError
+from evolvent._core.notebook import html_table
 from evolvent._core.slugs import slug
 from evolvent.data import ImageData, PointData, write_npz
 from evolvent.estimators.progress import ProgressLine
@@ -44,6 +45,11 @@ class TrainedRun:
         if len(self.results) != 1:
             raise ConfigError(f"{self.folder} has {len(self.results)} trainings; look at results, one for each.")
         return next(iter(self.results.values())).figures
+
+    def _repr_html_(self) -> str:
+        kinds = {kind.name: kind.title for one in self.results.values() for kind in one.kinds if kind.shown}
+        rows = [[label, *(one.figures.get(name) for name in kinds), one.seconds] for label, one in self.results.items()]
+        return html_table(["training", *kinds.values(), "seconds"], rows, str(self.folder))
 
     def predictor(self) -> ImagePredictor | PointPredictor:
         """The trained network, ready to be asked about files and arrays; of a run with one training."""

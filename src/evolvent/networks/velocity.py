@@ -56,7 +56,9 @@ class VelocityNetwork(nn.Module):
 
 @register_family("velocity", VelocityOptions, papers=("lipman2023",), recipe="flow-matching")
 def velocity(options: VelocityOptions) -> VelocityNetwork:
-    """A velocity of points, trained by flow matching: the rival of a potential.
+    r"""A velocity of points, trained by flow matching: the rival of a potential.
+
+    .. math:: x' = v_\theta(x, t), \qquad \min_\theta \mathbb E\, |v_\theta((1 - t) x_0 + t x_1, t) - (x_1 - x_0)|^2
 
     Lipman, Chen, Ben-Hamu, Nickel, Le 2023. ``num_classes`` has no meaning.
 

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from evolvent._core.errors import ConfigError, DataError, ModelFileError, ShapeError
 from evolvent._core.files import write_json
+from evolvent._core.notebook import html_table
 from evolvent.data import PictureReader, Preprocess, picture_reader
 from evolvent.data.own.arrays import as_array, pixels
 from evolvent.data.own.table import read_table
@@ -65,6 +66,9 @@ class Predictions:
         rows = zip(self.inputs, self.labels, self.confidence, strict=True)
         return ["input", "class", "confidence"], [list(row) for row in rows]
 
+    def _repr_html_(self) -> str:
+        return html_table(*self.table())
+
 
 @dataclass(frozen=True)
 class MaskPredictions:
@@ -87,6 +91,9 @@ class MaskPredictions:
         counts = [np.bincount(mask.ravel(), minlength=len(self.classes)) / mask.size for mask in self.masks]
         rows = zip(self.inputs, counts, self.confidence, strict=True)
         return ["input", *self.classes, "confidence"], [[name, *shares.tolist(), sure] for name, shares, sure in rows]
+
+    def _repr_html_(self) -> str:
+        return html_table(*self.table())
 
     def save(self, folder: str | os.PathLike[str]) -> list[Path]:
         """Write the masks as PNGs with a palette, whose pixels are the numbers of the classes."""
