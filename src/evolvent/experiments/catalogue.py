@@ -49,9 +49,14 @@ def load_recipe(name_or_file: str, settings: Sequence[str] = (), seed: int | Non
     >>> load_recipe("demo", ["training.epochs=3"]).cells()[0].training.epochs
     3
     """
-    values = _read(name_or_file)
+    if not isinstance(name_or_file, (str, Path)) or isinstance(settings, str) or not hasattr(settings, "__iter__"):
+        raise ConfigError(
+            f"a recipe is a name or a YAML file, with a list of settings, got {shortened(repr(name_or_file))} "
+            f"and {shortened(repr(settings))}."
+        )
+    values = _read(str(name_or_file))
     for setting in settings:
-        key, equals, text = setting.partition("=")
+        key, equals, text = str(setting).partition("=")
         if not equals:
             raise ConfigError(f"--set takes key=value such as optimizer.lr=0.05, got {shortened(repr(setting))}.")
         values = _set(values, *_spelt_out(key.strip(), parse_yaml(text, f"--set {shortened(repr(setting))}")))
