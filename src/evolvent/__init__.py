@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from evolvent.estimators import DiffusionClassifier
     from evolvent.evolution import Evolution, evolutions, set_gradient
     from evolvent.experiments.own_training import train
-    from evolvent.networks import create_model, list_models, load, refine, save
+    from evolvent.networks import create_model, list_models, refine, save
     from evolvent.report import plot
     from evolvent.solving.loading import load
     from evolvent.solving.solve import solve

@@ -6,12 +6,12 @@ import copy
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import torch
 from torch import Tensor, nn
 
-from evolvent._core.checks import check_choice, check_positive, check_whole, explaining_misfits
+from evolvent._core.checks import check_choice, check_positive, check_whole, described, explaining_misfits
 from evolvent._core.errors import ConfigError
 from evolvent._core.state import State
 from evolvent.dynamics import Dynamics, TimeVarying
@@ -62,7 +62,7 @@ class Evolution(nn.Module):
         self.steps = _count_steps(self.dynamics, steps)
         check_positive(step_size=step_size)
         self.step_size = float(step_size)
-        self.gradient = gradient or Backprop()
+        self.gradient = Backprop() if gradient is None else gradient
         _check_fit(self.dynamics, integrator)
         _check_end(self.dynamics, self.steps * self.step_size)
 
@@ -73,7 +73,7 @@ class Evolution(nn.Module):
 
     @gradient.setter
     def gradient(self, strategy: GradientStrategy | str) -> None:
-        chosen = make_strategy(strategy) if isinstance(strategy, str) else strategy
+        chosen = strategy if isinstance(strategy, GradientStrategy) else make_strategy(strategy)
         chosen.check_method(self.integrator)
         self._gradient = chosen
 
@@ -97,10 +97,11 @@ class Evolution(nn.Module):
     def trajectory(self, u0: State) -> list[State]:
         """The values at all times ``0, h, ..., T``, for analysis; differentiable by backpropagation."""
         values = [u0]
-        u = self._start(u0) if self.steps else u0
-        for j in range(self.steps):
-            u = self.step(j, u)
-            values.append(self._finish(u, u0))
+        with explaining_misfits("this evolution", u0):
+            u = self._start(u0) if self.steps else u0
+            for j in range(self.steps):
+                u = self.step(j, u)
+                values.append(self._finish(u, u0))
         return values
 
     def at(self, u0: State, times: Sequence[float] | Tensor) -> list[State]:
@@ -204,6 +205,8 @@ class Evolution(nn.Module):
 
 def evolutions(module: nn.Module) -> Iterator[tuple[str, Evolution]]:
     """All evolutions inside a module, with their names, in order."""
+    if not isinstance(module, nn.Module):
+        raise ConfigError(f"a network is expected, such as ev.create_model gives, got {described(module)}.")
     return ((name, m) for name, m in module.named_modules() if isinstance(m, Evolution))
 
 
@@ -216,7 +219,8 @@ def set_gradient(module: nn.Module, strategy: str | GradientStrategy) -> None:
         ConfigError: if the strategy cannot serve the method of one of them; then none is changed.
     """
     found = [evolution for _, evolution in evolutions(module)]
-    chosen = [make_strategy(strategy) if isinstance(strategy, str) else strategy for _ in found]
+    shared = strategy if isinstance(strategy, GradientStrategy) else None
+    chosen = [shared or make_strategy(cast(str, strategy)) for _ in found]
     for evolution, own in zip(found, chosen, strict=True):
         own.check_method(evolution.integrator)
     for evolution, own in zip(found, chosen, strict=True):

@@ -105,7 +105,7 @@ def check_numbers(x: Any, network: nn.Module, taker: str) -> None:
 
 
 _MISFITS = ("expected input", "channels", "must match", "cannot be multiplied", "dtype", "same type", "scalar type",
-            "dimension", "not implemented for", "shape", "expected stride", "size of tensor")  # fmt: skip
+            "dimension", "not implemented for", "shape", "input to", "d input", "positional argument", "expected stride", "size of tensor")  # fmt: skip
 
 
 @contextmanager
@@ -119,7 +119,7 @@ def explaining_misfits(taker: str, given: Any) -> Iterator[None]:
         yield
     except (EvolventError, torch.OutOfMemoryError):
         raise
-    except (RuntimeError, TypeError, AttributeError, IndexError, ValueError) as error:
+    except (RuntimeError, TypeError, AttributeError, IndexError, ValueError, AssertionError) as error:
         parts = given if isinstance(given, tuple) else (given,)
         tensors = all(isinstance(part, Tensor) for part in parts)
         if tensors and not any(sign in str(error).lower() for sign in _MISFITS):

@@ -6,7 +6,7 @@ import fnmatch
 from collections.abc import Iterator
 from typing import Generic, TypeVar
 
-from evolvent._core.errors import NameClashError, UnknownNameError
+from evolvent._core.errors import ConfigError, NameClashError, UnknownNameError, shortened
 from evolvent._core.extensions import load_extensions, loading_package
 
 T = TypeVar("T")
@@ -60,6 +60,8 @@ class Registry(Generic[T]):
 
     def names(self, pattern: str = "*") -> list[str]:
         """Sorted names that match a shell pattern."""
+        if not isinstance(pattern, str):
+            raise ConfigError(f"a pattern is a text such as 'resnet*', got {shortened(repr(pattern))}.")
         load_extensions()
         return sorted(fnmatch.filter(self._entries, pattern))
 

@@ -13,6 +13,7 @@ import typer
 
 from evolvent._core.errors import EvolventError, PeerError
 from evolvent._core.launchers import is_main_process
+from evolvent._core.memory import is_out_of_memory
 from evolvent._core.stopping import Stopped, listening
 from evolvent.cli import analyze, data, evaluate, features, listing, predict, report, run, solve
 
@@ -80,6 +81,12 @@ def main() -> None:
         where = f"{error.filename}: " if error.filename else ""
         _say(f"error: {where}{error.strerror or error}.")
         sys.exit(2)
+    except (MemoryError, RuntimeError) as error:
+        if not is_out_of_memory(error):
+            raise
+        advice = "Try a smaller data.batch_size or network, or training.gradient=checkpoint."
+        _say(f"error: there is not enough memory. {advice}")
+        sys.exit(1)
     except (Stopped, KeyboardInterrupt) as reason:
         stopped = reason if isinstance(reason, Stopped) else Stopped(signal.SIGINT)
         if is_main_process():

@@ -14,6 +14,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from evolvent._core import randomness
+from evolvent._core.checks import check_whole
+from evolvent._core.errors import ConfigError
 from evolvent._core.randomness import Stream, key
 
 
@@ -32,6 +34,9 @@ def random_crop(
 
     Shape: (B, C, H, W) -> (B, C, H, W).
     """
+    check_whole(least=0, pad=pad)
+    if pad > max(batch.shape[-2:]):
+        raise ConfigError(f"pad must be at most the size of the images, {tuple(batch.shape[-2:])}, got {pad:.1e}.")
     if pad == 0:
         return batch
     rows = randomness.integers(index, 2 * pad + 1, *key(Stream.CROP_ROW, seed, epoch))

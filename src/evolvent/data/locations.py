@@ -7,6 +7,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from evolvent._core.checks import check_path
 from evolvent._core.errors import DataError
 from evolvent._core.files import cache_folder
 from evolvent.data.datasets import CatalogueEntry, Shipped, describe
@@ -62,7 +63,7 @@ def _places(entry: CatalogueEntry, folder: str | os.PathLike[str] | None) -> lis
     places = []
     given = folder or os.environ.get(FOLDER_VARIABLE)
     if given:
-        root = Path(given).expanduser()
+        root = check_path(given, "the data folder").expanduser()
         if folder and not root.is_dir():
             raise DataError(f"the data folder {root} does not exist; give an existing folder or none.")
         places.append(_Place(str(root), _roots(root, entry.name)))

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from evolvent._core import randomness
+from evolvent._core.checks import described
 from evolvent._core.errors import ConfigError, DataError
 
 
@@ -187,6 +188,9 @@ class TensorSource(Source):
 
     def __init__(self, *columns: Tensor) -> None:
         self.columns = columns
+        if not columns or not all(isinstance(column, Tensor) and column.ndim for column in columns):
+            given = ", ".join(map(described, columns[:3]))
+            raise DataError(f"columns must be tensors with rows, got {given or 'none'}.")
         if len({len(column) for column in columns}) != 1:
             raise DataError(f"columns must have equal numbers of rows, got {[len(column) for column in columns]}.")
 

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from evolvent._core import randomness
-from evolvent._core.errors import ConfigError
+from evolvent._core.errors import ConfigError, shortened
 from evolvent._core.randomness import Stream, key
 from evolvent.data.image_set import ImageSet
 
@@ -42,8 +42,8 @@ def share(total: int, fraction: float) -> int:
     >>> share(100, 0.145), share(50000, 0.1), share(7, 1.0)
     (15, 5000, 7)
     """
-    if not 0 <= fraction <= 1:  # also refuses nan
-        raise ConfigError(f"a fraction of the images must lie between 0 and 1, got {fraction!r}.")
+    if not isinstance(fraction, (int, float)) or not 0 <= fraction <= 1:  # also refuses nan
+        raise ConfigError(f"a fraction of the images must lie between 0 and 1, got {shortened(repr(fraction))}.")
     return math.floor(total * Fraction(str(float(fraction))) + Fraction(1, 2))
 
 

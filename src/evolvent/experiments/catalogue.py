@@ -50,7 +50,12 @@ def load_recipe(name_or_file: str, settings: Sequence[str] = (), seed: int | Non
     >>> load_recipe("demo", ["training.epochs=3"]).cells()[0].training.epochs
     3
     """
-    values = with_settings(recipe_values(name_or_file), settings)
+    if not isinstance(name_or_file, (str, Path)) or isinstance(settings, str) or not hasattr(settings, "__iter__"):
+        raise ConfigError(
+            f"a recipe is a name or a YAML file, with a list of settings, got {shortened(repr(name_or_file))} "
+            f"and {shortened(repr(settings))}."
+        )
+    values = with_settings(recipe_values(str(name_or_file)), settings)
     return complete_recipe(values, f"recipe {name_or_file!r}", seed)
 
 

@@ -18,6 +18,7 @@ from torch import nn
 from torch.optim.swa_utils import update_bn
 
 from evolvent import analysis
+from evolvent._core.checks import explaining_misfits
 from evolvent._core.errors import ConfigError, NonFiniteError
 from evolvent._core.randomness import Stream, key, reseed
 from evolvent.analysis.cost import on_a_copy
@@ -142,10 +143,13 @@ def measure_cost(ready: Prepared) -> Cost:
         model = refine(model)
     batch_size = Batches(ready.material.train, cell.data.batch_size).size
     some = None if example is None or len(example) < 2 else example[:2].clone()  # a view would count as a whole
+    with explaining_misfits(f"the network {cell.model.name}", some):
+        products = None if some is None else analysis.count_multiply_adds(model, some[0])
+        activations = None if some is None else analysis.activation_bytes(model, some) * batch_size // len(some)
     return Cost(
         parameters=analysis.count_parameters(model),
-        multiply_adds=None if some is None else analysis.count_multiply_adds(model, some[0]),
-        activation_bytes=None if some is None else analysis.activation_bytes(model, some) * batch_size // len(some),
+        multiply_adds=products,
+        activation_bytes=activations,
         batch_size=batch_size,
         gradient=cell.training.gradient,
         device=torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu",

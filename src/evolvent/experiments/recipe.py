@@ -21,6 +21,9 @@ FORMAT = 1
 """Number of the format of every file in a run folder; it changes when older files can no longer be read."""
 
 
+Seed = Annotated[int, Field(ge=0, lt=2**63)]
+
+
 class ModelConfig(Config):
     """A registered network and its options."""
 
@@ -116,7 +119,7 @@ class Cell(Config):
     format: int = FORMAT
     recipe: str
     variant: str
-    seed: int = Field(default=0, ge=0)
+    seed: Seed = 0
     model: ModelConfig
     data: SerializeAsAny[DataSettings]
     task: SerializeAsAny[TaskSettings]
@@ -192,7 +195,7 @@ class Recipe(Config):
     schedule: dict[str, Any] = {}
     training: dict[str, Any] = {}
     variants: dict[str, dict[str, Any]] = {}
-    seeds: list[Annotated[int, Field(ge=0)]] = Field(default=[0], min_length=1)
+    seeds: list[Seed] = Field(default=[0], min_length=1)
     published: list[PublishedFigure] = []
 
     def cells(self) -> list[Cell]:
@@ -238,7 +241,7 @@ class StudyRecipe(Config):
     minutes: float | None = Field(default=None, description="measured wall-clock time on one CPU core")
     study: str
     settings: dict[str, Any] = {}
-    seeds: list[Annotated[int, Field(ge=0)]] = Field(default=[0], min_length=1)
+    seeds: list[Seed] = Field(default=[0], min_length=1)
 
     @property
     def scope(self) -> tuple[str, str]:

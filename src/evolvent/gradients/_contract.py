@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Protocol, Self
 
 from torch import nn
 
+from evolvent._core.checks import described
 from evolvent._core.errors import ConfigError
 from evolvent._core.registry import Registry
 from evolvent._core.state import State
@@ -87,6 +88,8 @@ def make_strategy(text: str) -> GradientStrategy:
     >>> make_strategy("checkpoint:4"), make_strategy("reversible:10").text
     (Checkpoint(4), 'reversible:10')
     """
+    if not isinstance(text, str):
+        raise ConfigError(f"a gradient strategy is named by a text such as 'checkpoint:4', got {described(text)}.")
     name, *options = text.split(":")
     return STRATEGIES.get(name).from_text(*options)
 

@@ -104,7 +104,7 @@ def model_entry(name: str) -> ModelEntry:
     return MODELS.get(name)
 
 
-def create_model(name: str, **options: Any) -> nn.Module:
+def create_model(name: str, /, **options: Any) -> nn.Module:
     """Build a registered network.
 
     Args:

@@ -7,7 +7,6 @@ measured there is continued to the value that was asked for.
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable
 from dataclasses import fields, replace
 from typing import Any
@@ -16,12 +15,12 @@ import torch
 from torch import nn
 
 from evolvent._core.errors import ConfigError
+from evolvent._core.memory import physical_memory
 from evolvent.networks._options import NetworkOptions
 
 _SMALL = 64  # numbers up to this are not looked at
 _SUSPECT = 2e5  # product of the others, from which on the network is measured
 _LAYERS = 2_000_000  # modules that a network may have
-_UNKNOWN_MEMORY = 64 << 30  # bytes, where the system does not say
 
 
 def check_size(build: Callable[[Any], nn.Module], options: NetworkOptions, name: str) -> None:
@@ -35,7 +34,7 @@ def check_size(build: Callable[[Any], nn.Module], options: NetworkOptions, name:
         return
     with torch.random.fork_rng(devices=[]):
         parameters, layers = _estimate(build, options, large)
-    memory = _memory()
+    memory = physical_memory()
     (option, _), value = max(large.items(), key=lambda entry: entry[1])
     if 4 * parameters > memory:
         why = f"about {4 * parameters:.1e} bytes for its parameters; this machine has {memory:.1e}"
@@ -87,10 +86,3 @@ def _with(options: NetworkOptions, changes: dict[tuple[str, int | None], int]) -
             entries[place] = number
             values[name] = tuple(entries)
     return replace(options, **values)
-
-
-def _memory() -> float:
-    try:
-        return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
-    except (AttributeError, ValueError, OSError):  # Windows
-        return float(_UNKNOWN_MEMORY)

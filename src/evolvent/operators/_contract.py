@@ -8,6 +8,8 @@ from typing import ClassVar
 
 from torch import Tensor, nn
 
+from evolvent._core.checks import check_whole
+from evolvent._core.memory import check_fits
 from evolvent._core.registry import Registry
 from evolvent.groups import Field
 
@@ -68,4 +70,6 @@ OPERATORS: Registry[Callable[[int, int], LinearOperator]] = Registry("operator")
 
 def make_operator(kind: str, in_channels: int, out_channels: int) -> LinearOperator:
     """An operator of a registered kind, such as ``"full"`` or ``"dense"``, between two numbers of channels."""
+    check_whole(in_channels=in_channels, out_channels=out_channels)
+    check_fits(in_channels * out_channels, "this operator")
     return OPERATORS.get(kind)(in_channels, out_channels)

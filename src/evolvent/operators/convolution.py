@@ -6,8 +6,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from evolvent._core.checks import check_whole
+from evolvent._core.checks import check_images, check_numbers, check_whole
 from evolvent._core.errors import ConfigError
+from evolvent._core.memory import check_fits
 from evolvent.operators._contract import OPERATORS, LinearOperator
 
 
@@ -38,6 +39,7 @@ class Convolution(LinearOperator):
         check_whole(in_channels=in_channels, out_channels=out_channels, kernel_size=kernel_size)
         if kernel_size % 2 == 0:
             raise ConfigError(f"Convolution keeps the image size, so kernel_size must be odd, got {kernel_size}.")
+        check_fits(in_channels * out_channels * kernel_size**2, "this convolution")
         self.weight = nn.Parameter(torch.empty(out_channels, in_channels, kernel_size, kernel_size))
         nn.init.kaiming_normal_(self.weight)
 
@@ -46,6 +48,10 @@ class Convolution(LinearOperator):
         return self.weight.shape[-1] // 2
 
     def forward(self, u: Tensor) -> Tensor:
+        if not torch.compiler.is_compiling():
+            check_numbers(u, self, "this convolution")
+            if u.ndim not in (3, 4) or u.shape[-3] != self.weight.shape[1]:
+                check_images(u, "this convolution", self.weight.shape[1])
         return F.conv2d(u, self.weight, padding=self.padding)
 
     def adjoint(self, v: Tensor) -> Tensor:
