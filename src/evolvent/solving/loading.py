@@ -30,6 +30,8 @@ def load(folder: str | os.PathLike[str], problem: Problem | None = None) -> nn.M
         ModelFileError: if there is no such thing, its files are foreign or truncated, or the network in the folder is a
             solution only together with the initial value of its problem.
     """
+    if not isinstance(folder, (str, os.PathLike)):
+        raise ModelFileError(f"a saved network is named by its folder, got {type(folder).__name__}.")
     folder = Path(folder)
     if (folder / "recipe.yaml").is_file() or (folder / "model" / "config.yaml").is_file():
         return _of_run(folder, problem)

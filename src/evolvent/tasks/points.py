@@ -54,7 +54,9 @@ class PointsData(PointCloud, DataSettings):
         default="drawn", description="further points, or those of the training; of your own points a share, else 0.2"
     )
     labelled: int | None = Field(default=None, ge=1, description="points of each class whose class is trained on; all")
-    validation: int = Field(default=0, ge=0, le=10**8, description="points of each class by which the best model is chosen")
+    validation: int = Field(
+        default=0, ge=0, le=10**8, description="points of each class by which the best model is chosen"
+    )
 
     @model_validator(mode="after")
     def _own_or_drawn(self) -> Self:
