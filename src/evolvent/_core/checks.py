@@ -105,8 +105,9 @@ def check_numbers(x: Any, network: nn.Module, taker: str) -> None:
 
 
 _MISFITS = (
-    "expected input", "channels", "must match", "cannot be multiplied", "dtype", "same type", "scalar type", "dimension",
-    "not implemented for", "shape", "input to", "d input", "positional argument", "expected stride", "size of tensor",
+    "expected input", "channels", "must match", "cannot be multiplied", "dtype", "same type", "scalar type",
+    "dimension", "not implemented for", "shape", "input to", "d input", "positional argument", "expected stride",
+    "size of tensor",
 )  # fmt: skip
 
 

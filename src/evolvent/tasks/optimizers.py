@@ -36,9 +36,7 @@ class OptimizerConfig(Config):
     name: str = Field(
         default="sgd", description="sgd, adam, lbfgs, bfgs, ssbfgs, ssbroyden, or a class of torch.optim such as AdamW"
     )
-    lr: float = Field(
-        default=0.1, gt=0, le=LARGEST_RATE, description="dense methods search along a line from 1"
-    )
+    lr: float = Field(default=0.1, gt=0, le=LARGEST_RATE, description="dense methods search along a line from 1")
     momentum: float = Field(default=0.9, ge=0, lt=1, description="of SGD")
     nesterov: bool = Field(default=False, description="of SGD")
     betas: tuple[float, float] = Field(default=(0.9, 0.999), description="of Adam")

@@ -123,9 +123,7 @@ def _images(
     return image_data(name, sets, test, "arrays in memory")
 
 
-def masked_sets(
-    parts: Sequence[tuple[Tensor, np.ndarray]], classes: Sequence[str] | None, what: str
-) -> list[ImageSet]:
+def masked_sets(parts: Sequence[tuple[Tensor, np.ndarray]], classes: Sequence[str] | None, what: str) -> list[ImageSet]:
     """Images with a label for each pixel.
 
     Masks of 0 and 255 alone, as drawing programs write them, are background and foreground.
