@@ -109,7 +109,7 @@ def spectrum(model: Evolution | Sequence[Spectrum], u0: State | None = None, *, 
         values = np.array(found.eigenvalues)
         shade = 1 - 0.7 * k / max(1, len(model) - 1)
         label = f"t = {found.time:.3g}"
-        axes.plot(values.real, values.imag, "o", color=_colour(0), alpha=shade, markersize=4, label=label)
+        axes.plot(np.real(values), np.imag(values), "o", color=_colour(0), alpha=shade, markersize=4, label=label)
     axes.axvline(0, color="0.6", linewidth=0.8)
     axes.set(title="spectrum", xlabel="real part", ylabel="imaginary part")
     axes.legend(frameon=False, fontsize=8)
