@@ -114,7 +114,7 @@ class Evolution(nn.Module):
         >>> from evolvent.integrators import RK4
         >>> decay = Evolution(from_module(lambda u: -u), RK4(), steps=4, step_size=0.5)
         >>> [round(u.item(), 3) for u in decay.at(torch.ones(1), [0.0, 0.7, 2.0])]
-        [1.0, 0.497, 0.135]
+        [1.0, 0.497, 0.136]
         """
         wanted = _checked_times(times, self.steps * self.step_size)
         found: dict[float, State] = {0.0: u0}
