@@ -29,6 +29,20 @@ SHORT = {"name": "short", "title": "Short", "question": "Does the task keep its 
 POINTS = {"name": "point_resnet", "options": {"width": 4, "layers": 2}}
 IMAGES = {"name": "hamiltonian", "options": {"channels": [4], "blocks": 1, "step_size": 0.2}}
 RECIPES: dict[str, dict[str, Any]] = {
+    "transport": {
+        "model": {"name": "otflow", "options": {"width": 4}},
+        "data": {
+            "source": "gaussian",
+            "target": "gaussians",
+            "points": 192,
+            "tested": 64,
+            "batch_size": 64,
+            "eval_batch_size": 64,
+        },
+        "task": {"name": "transport", "steps": 2, "compared": 20, "shown": 10, "grid": 6},
+        "optimizer": {"name": "adam", "lr": 0.01},
+        "training": {"steps": 6, "epoch_steps": 3},
+    },
     "bsde": {
         "model": {"name": "bsde", "options": {"width": 8}},
         "data": {"problem": "hamilton-jacobi-bellman", "dimension": 3, "steps": 4, "paths": 192, "tested": 64},
