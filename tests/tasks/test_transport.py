@@ -59,6 +59,7 @@ def test_what_is_found_can_be_drawn(tmp_path):
     assert findings.animations[0].frames.shape == (17, 20, 2)
     assert record.result.figures["running"] != 0
     assert len(findings.tables[0].rows) == 7
+    assert len(findings.curves[0].series["spread"][1]) == 17
 
 
 @pytest.mark.parametrize("name", ["velocity", "otflow"])

@@ -12,7 +12,7 @@ from evolvent.data import Density
 from evolvent.equations import Characteristics, Drift, Obstacle, TransportFlow
 from evolvent.evolution import Evolution
 from evolvent.integrators import Dopri5
-from evolvent.tasks.findings import Animation, Field, Findings, Table
+from evolvent.tasks.findings import Animation, Curve, Field, Findings, Table
 from evolvent.tasks.flow_view import evenly_chosen
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def conclusions(
         "w2": exact["distance to the target"], "excess": exact["excess"],
         "evaluations": float(evaluations(flow, x)),
     }  # fmt: skip
-    found = Findings(figures=figures, tables=[_table(figures, exact, len(x))])
+    found = Findings(figures=figures, tables=[_table(figures, exact, len(x))], curves=[_spread(flow, x)])
     if x.shape[1] > 1:
         found.fields.extend(_densities(flow, x, y, source, target, settings.grid))
         found.fields.append(_paths(flow, x, target, settings.grid))
@@ -148,6 +148,14 @@ def _paths(flow: TransportFlow, x: Tensor, target: Density, pixels: int) -> Fiel
     lines = path[:, :, :2].transpose(0, 1).float().cpu().numpy()
     title = "Paths around the obstacle" if hills else "Paths to the target"
     return Field(title, values.view(pixels, pixels).float().cpu().numpy(), extent, "x1", "x2", paths=lines)
+
+
+def _spread(flow: TransportFlow, x: Tensor) -> Curve:
+    """How far points lie from their mean on the way."""
+    path = _fine(flow).path(x)
+    spread = path.var(1).mean(1).sqrt().tolist()
+    times = torch.linspace(0, 1, len(path)).tolist()
+    return Curve("Spread of the points on the way", "t", "standard deviation", {"spread": (times, spread)})
 
 
 def _fine(flow: TransportFlow) -> TransportFlow:
