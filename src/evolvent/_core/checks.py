@@ -104,8 +104,11 @@ def check_numbers(x: Any, network: nn.Module, taker: str) -> None:
     raise ShapeError(f"{taker} computes with {wanted} numbers, got {described(x)}. {advice}")
 
 
-_MISFITS = ("expected input", "channels", "must match", "cannot be multiplied", "dtype", "same type", "scalar type",
-            "dimension", "not implemented for", "shape", "input to", "d input", "positional argument", "expected stride", "size of tensor")  # fmt: skip
+_MISFITS = (
+    "expected input", "channels", "must match", "cannot be multiplied", "dtype", "same type", "scalar type",
+    "dimension", "not implemented for", "shape", "input to", "d input", "positional argument", "expected stride",
+    "size of tensor",
+)  # fmt: skip
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -71,6 +72,30 @@ def load_recipe(name_or_file: str, settings: Sequence[str] = (), seed: int | Non
     recipe = Recipe.read(values, source)
     recipe.cells()
     return recipe
+
+
+def erased_differences(name_or_file: str, settings: Sequence[str]) -> list[str]:
+    """One line for each setting in which the variants of a recipe differ, until ``settings`` make them the same."""
+    before, now = load_recipe(name_or_file), load_recipe(name_or_file, settings)
+    if not isinstance(before, Recipe) or not isinstance(now, Recipe) or before.variants.keys() != now.variants.keys():
+        return []
+    lines = []
+    for key in dict.fromkeys(setting.partition("=")[0].strip() for setting in settings):
+        path = _spelt_out(key, "")[0]
+        old, new = ([_at(cell.model_dump(mode="json"), path) for cell in one.cells()] for one in (before, now))
+        if _distinct(old) > 1 and _distinct(new) == 1:
+            lines.append(f"the variants of {before.name} differ in {path}, and --set {key} makes them the same in it.")
+    return lines
+
+
+def _at(values: Any, path: str) -> Any:
+    for step in path.split("."):
+        values = values.get(step) if isinstance(values, dict) else None
+    return values
+
+
+def _distinct(values: list[Any]) -> int:
+    return len({json.dumps(value, sort_keys=True, default=str) for value in values})
 
 
 def _spelt_out(key: str, value: Any) -> tuple[str, Any]:

@@ -102,9 +102,10 @@ def run_grid(
         if is_main_process():
             write_config(folder / "recipe.yaml", _with_earlier_seeds(recipe, folder))
         observer.grid_starts(cells, origin)
-        for job in jobs if parent and is_main_process() else []:
-            if said := branch_off(job.cell, job.folder, parent):
-                observer.cell_branches(job.cell, said)
+        if parent and is_main_process():
+            for job in jobs:
+                if said := branch_off(job.cell, job.folder, parent):
+                    observer.cell_branches(job.cell, said)
         for cell in cells:
             if result := results[cell.label]:
                 observer.cell_skipped(cell, folders[cell.label], result)

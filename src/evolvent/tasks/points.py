@@ -45,7 +45,9 @@ class PointsData(PointCloud, DataSettings):
 
     test: Literal["drawn", "same"] = Field(default="drawn", description="further points, or those of the training")
     labelled: int | None = Field(default=None, ge=1, description="points of each class whose class is trained on; all")
-    validation: int = Field(default=0, ge=0, le=10**8, description="points of each class by which the best model is chosen")
+    validation: int = Field(
+        default=0, ge=0, le=10**8, description="points of each class by which the best model is chosen"
+    )
 
     def trained_classes(self, classes: Tensor, seed: int) -> Tensor:
         """The classes, with -1 for points whose class is not to be trained on."""
