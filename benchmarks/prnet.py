@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import argparse
 import statistics
-import time
 from collections.abc import Callable
 from typing import Any
 
 import torch
-from results import store
+from results import interleaved, store
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -81,14 +80,7 @@ def inferences(x: Tensor) -> dict[str, Step]:
 
 def measured(steps: dict[str, Step], against: str, rounds: int) -> dict[str, dict[str, float]]:
     """CPU milliseconds of each, and its time over that of ``against``."""
-    spent: dict[str, list[float]] = {name: [] for name in steps}
-    for i in range(-1, rounds):
-        for name in steps if i % 2 else reversed(steps):
-            begin = time.process_time()
-            steps[name]()
-            if i >= 0:  # the first round warms up
-                spent[name].append(time.process_time() - begin)
-    rows = {}
+    spent, rows = interleaved(steps, rounds), {}
     for name, seconds in spent.items():
         ratio = statistics.median(a / b for a, b in zip(seconds, spent[against], strict=True))
         rows[name] = {"milliseconds": 1e3 * statistics.median(seconds), f"over {against}": ratio}

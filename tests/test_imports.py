@@ -34,6 +34,7 @@ ROOMS = [
     "estimators",
     "experiments",
     "report",
+    "solving",
     "cli",
     "testing",
 ]

@@ -13,11 +13,16 @@ from typing import TYPE_CHECKING
 from evolvent._core.lazy import attach
 
 if TYPE_CHECKING:
-    from evolvent import dynamics, equations, errors, gradients, integrators, networks, operators
+    from evolvent import data, dynamics, equations, errors, gradients, integrators, networks, operators
     from evolvent.analysis.planning import plan
     from evolvent.estimators import DiffusionClassifier
     from evolvent.evolution import Evolution, evolutions, set_gradient
-    from evolvent.networks import create_model, list_models, load, refine, save
+    from evolvent.experiments.own_training import train
+    from evolvent.networks import create_model, list_models, refine, save
+    from evolvent.report import plot
+    from evolvent.solving.loading import load
+    from evolvent.solving.solve import solve
+    from evolvent.tasks.prediction import load_predictor
 
 __version__ = "0.1.0"
 
@@ -26,6 +31,7 @@ __all__ = [
     "Evolution",
     "__version__",
     "create_model",
+    "data",
     "dynamics",
     "equations",
     "errors",
@@ -34,12 +40,16 @@ __all__ = [
     "integrators",
     "list_models",
     "load",
+    "load_predictor",
     "networks",
     "operators",
     "plan",
+    "plot",
     "refine",
     "save",
     "set_gradient",
+    "solve",
+    "train",
 ]
 
 __getattr__, __dir__ = attach(
@@ -47,8 +57,13 @@ __getattr__, __dir__ = attach(
     modules=["dynamics", "equations", "errors", "gradients", "integrators", "networks", "operators", "data", "testing"],
     names={
         "evolvent.evolution": ["Evolution", "evolutions", "set_gradient"],
-        "evolvent.networks": ["create_model", "list_models", "load", "refine", "save"],
+        "evolvent.networks": ["create_model", "list_models", "refine", "save"],
+        "evolvent.solving.loading": ["load"],
+        "evolvent.solving.solve": ["solve"],
         "evolvent.analysis.planning": ["plan"],
         "evolvent.estimators": ["DiffusionClassifier"],
+        "evolvent.experiments.own_training": ["train"],
+        "evolvent.report": ["plot"],
+        "evolvent.tasks.prediction": ["load_predictor"],
     },
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from typing import Any, Literal, cast
 
 import torch
@@ -16,6 +17,9 @@ from evolvent._core.state import State
 from evolvent.dynamics import Dynamics, TimeVarying
 from evolvent.gradients import Backprop, GradientStrategy, make_strategy
 from evolvent.integrators import Integrator
+from evolvent.integrators.dense_output import value_between
+
+_SAME_TIME = 1e-9  # relative distance below which a time is that of a grid point
 
 
 class Evolution(nn.Module):
@@ -87,9 +91,7 @@ class Evolution(nn.Module):
     def step(self, j: int, u: State, stride: int = 1) -> State:
         """Advance the method's state ``u`` over step ``j``, or over ``stride`` steps at once by one long one."""
         f, t, h = self.dynamics_at(j), j * self.step_size, stride * self.step_size
-        if not isinstance(f, TimeVarying):
-            return self.integrator.step(f, t, u, h)
-        with f.shared_parameters():
+        with f.shared_parameters() if isinstance(f, TimeVarying) else nullcontext():
             return self.integrator.step(f, t, u, h)
 
     def trajectory(self, u0: State) -> list[State]:
@@ -101,6 +103,35 @@ class Evolution(nn.Module):
                 u = self.step(j, u)
                 values.append(self._finish(u, u0))
         return values
+
+    def at(self, u0: State, times: Sequence[float] | Tensor) -> list[State]:
+        r"""The values at any times between 0 and :math:`T`, to the order of the method; in the order of the times.
+
+        Between two grid points a one-step method makes a shorter step, and a method with history is interpolated by a
+        cubic; see :func:`~evolvent.integrators.dense_output.value_between`. Differentiable by backpropagation.
+
+        >>> from evolvent.dynamics import from_module
+        >>> from evolvent.integrators import RK4
+        >>> decay = Evolution(from_module(lambda u: -u), RK4(), steps=4, step_size=0.5)
+        >>> [round(u.item(), 3) for u in decay.at(torch.ones(1), [0.0, 0.7, 2.0])]
+        [1.0, 0.497, 0.136]
+        """
+        wanted = _checked_times(times, self.steps * self.step_size)
+        found: dict[float, State] = {0.0: u0}
+        places = {t: _place(t, self.step_size, self.steps) for t in wanted if t > 0}
+        u = self._start(u0) if places else u0
+        for j in range(max((j for j, _ in places.values()), default=-1) + 1):
+            after, mine = self.step(j, u), [(t, share) for t, (k, share) in places.items() if k == j]
+            for t, share in mine:
+                found[t] = self._finish(after, u0) if share == 1 else self._between(j, u, after, share, u0)
+            u = after
+        return [found[t] for t in wanted]
+
+    def _between(self, j: int, u: State, after: State, share: float, u0: State) -> State:
+        f = self.dynamics_at(j)
+        with f.shared_parameters() if isinstance(f, TimeVarying) else nullcontext():
+            value = value_between(self.integrator, f, j * self.step_size, u, after, self.step_size, share)
+        return f.leave(value) if isinstance(u0, Tensor) else value
 
     def dynamics_at(self, j: int) -> Dynamics:
         """The right-hand side of step ``j``."""
@@ -246,6 +277,21 @@ def _count_steps(dynamics: nn.Module, steps: int | None) -> int:
     return steps or 0
 
 
+def _checked_times(times: Sequence[float] | Tensor, end: float) -> list[float]:
+    wanted = [float(t) for t in times]
+    for t in wanted:
+        if not 0 <= t <= end * (1 + _SAME_TIME):
+            raise ConfigError(f"times must lie between 0 and T = steps * step_size = {end:g}, got {t:g}.")
+    return wanted
+
+
+def _place(t: float, h: float, steps: int) -> tuple[int, float]:
+    """The step in which a time lies, and the share of it that has passed: above 0, at most 1."""
+    if abs(t / h - round(t / h)) <= _SAME_TIME * steps:
+        return max(round(t / h), 1) - 1, 1.0
+    return int(t / h), t / h - int(t / h)
+
+
 def _check_end(dynamics: nn.Module, end: float) -> None:
     if isinstance(dynamics, TimeVarying) and end and not math.isclose(dynamics.end_time, end, rel_tol=1e-6):
         raise ConfigError(
@@ -263,8 +309,8 @@ def _check_kinds(dynamics: Any, integrator: Any) -> None:
     for f in members:
         if not isinstance(f, Dynamics):
             raise ConfigError(
-                f"an evolution needs dynamics, one or a list of them, got {type(f).__name__}. Derive its class from "
-                "evolvent.dynamics.Dynamics."
+                f"an evolution needs dynamics, one or a list of them, got {type(f).__name__}. Wrap it by "
+                "evolvent.dynamics.from_module, or derive its class from evolvent.dynamics.Dynamics."
             )
 
 

@@ -60,7 +60,7 @@ def test_the_lock_ends_with_a_failing_block(tmp_path):
 
 def test_a_folder_that_cannot_be_made_is_a_storage_error(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(StorageError, match="cannot be locked"):
+    with pytest.raises(StorageError, match="is a file, or a part of its path is one"):
         enter(tmp_path / "file" / "run")
 
 

@@ -140,8 +140,8 @@ def test_streams_keep_their_numbers():
     assert {stream.name: int(stream) for stream in Stream} == {
         "ORDER": 0, "CROP_ROW": 1, "CROP_COLUMN": 2, "FLIP": 3, "EXPOSURE": 4, "TEST_NOISE": 5, "SUBSET": 6,
         "TEST_SPLIT": 7, "WEIGHTS": 8, "STEP": 9, "POINTS": 10, "NODES": 12, "ROTATION": 13, "COEFFICIENTS": 14,
-        "EPISODE_CLASSES": 20, "EPISODE_POINTS": 21, "EPISODE_SIZES": 22, "BROWNIAN": 26, "CORRUPTION": 30,
-        "ATTACK": 31,
+        "EPISODE_CLASSES": 20, "EPISODE_POINTS": 21, "EPISODE_SIZES": 22, "COLLOCATION": 23, "SAMPLES": 24,
+        "SAMPLE_NOISE": 25, "BROWNIAN": 26, "CORRUPTION": 30, "ATTACK": 31, "DENSITY": 34,
     }  # fmt: skip
 
 

@@ -135,3 +135,16 @@ def test_every_error_type_is_a_user_error():
     from evolvent import errors
 
     assert all(issubclass(getattr(errors, name), EvolventError) for name in errors.__all__)
+
+
+def test_one_network_is_described_in_words():
+    text = answer("models", "resnet44")
+    for words in ("658,586", "feature maps of each unit", "[16, 32, 64]", "this name", "list of integers", "He, Zhang",
+                  "evolvent run pide-table1-cifar10", "classification or segmentation"):  # fmt: skip
+        assert words in text, words
+
+
+def test_the_version_is_printed():
+    from evolvent import __version__
+
+    assert answer("--version").strip() == f"evolvent {__version__}"

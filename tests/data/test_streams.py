@@ -8,6 +8,7 @@ import torch
 from evolvent._core import randomness
 from evolvent.data import (
     Batches,
+    CollocationPoints,
     ImageSet,
     ImageSource,
     add_noise,
@@ -17,11 +18,13 @@ from evolvent.data import (
     random_rotation,
     split,
 )
+from evolvent.equations.problems import create_problem
 
 SEED, EPOCHS = 3, range(12)
 BYTES = torch.zeros(8, 1, 4, 4, dtype=torch.uint8)
 IMAGES = ImageSet(BYTES, torch.arange(8) % 2, ("even", "odd"))
 ROWS = torch.arange(8)
+HEAT = create_problem("heat")
 
 
 def orders() -> None:
@@ -38,6 +41,9 @@ USES = {
     "rotation": lambda: [random_rotation(BYTES, 9.0, ROWS, SEED, epoch) for epoch in EPOCHS],
     "noise": lambda: add_noise(BYTES, 0.1, ROWS, SEED),
     "split": lambda: split(IMAGES, 0.5, SEED),
+    "collocation": lambda: [CollocationPoints(HEAT, 4).draw(4, SEED, number) for number in EPOCHS],
+    "faces": lambda: [CollocationPoints(HEAT, 4).on_face({"t": 0.0}, 4, SEED, number) for number in EPOCHS],
+    "samples": lambda: CollocationPoints(HEAT, 4).sampled(4, 0.1, SEED),
 }
 
 

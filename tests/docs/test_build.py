@@ -14,10 +14,14 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.mark.slow
 def test_sphinx_builds_without_a_warning(tmp_path):
-    for needed in ("sphinx", "myst_parser", "furo", "sphinx_gallery", "sphinx_copybutton"):
+    for needed in ("sphinx", "myst_parser", "furo", "sphinx_gallery", "sphinx_copybutton", "sphinx-mathjax-offline"):
         pytest.importorskip(needed, reason="needs the extra 'docs'")
     for folder, built in {"docs": ("_build", "gallery"), "examples": ()}.items():
         shutil.copytree(ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns(*built, "__pycache__"))
     command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html", "-D", "plot_gallery=0"]
     done = subprocess.run([*command, "docs", "html"], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+    page = (tmp_path / "html" / "concepts" / "evolution.html").read_text(encoding="utf-8")
+    assert "_static/mathjax/tex-chtml.js" in page  # equations show without internet
+    assert (tmp_path / "html" / "_static" / "mathjax" / "tex-chtml.js").is_file()
+    assert "cdn.jsdelivr" not in page

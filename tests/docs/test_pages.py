@@ -54,7 +54,9 @@ def test_shell_examples_are_calls_the_command_line_takes(page):
                 assert list_models(values["pattern"]), call
             case ["cite"]:
                 assert values["name"] in {*list_models(), *recipe_names(), *PAPERS}, call
-            case ["data", "check" | "fetch"]:
+            case ["data", "check"]:
+                assert values["name"] in {*list_datasets(), "photos", "shapes"}, call  # or a folder of the reader's
+            case ["data", "fetch"]:
                 assert values["name"] in list_datasets(), call
 
 
@@ -112,3 +114,12 @@ def test_files_of_the_package_exist(page):
 def test_names_that_the_reference_is_asked_for_exist(page):
     for role, name in re.findall(r"\{(?:py:)?(func|class|mod|meth|exc)\}`(?:[^`<]*<|~)?(evolvent[\w.]*)", page.text):
         assert pkgutil.resolve_name(name), f"{role} {name}"
+
+
+def test_the_reference_documents_every_family():
+    text = (ROOT / "docs" / "api" / "networks.md").read_text(encoding="utf-8")
+    shown = dict(re.findall(r"automodule:: (\S+)\n   :members:(.*)", text))
+    for name in list_models():
+        build = model_entry(name).build
+        members = [member.strip() for member in shown[build.__module__].split(",")]
+        assert members == [""] or build.__name__ in members, name

@@ -117,7 +117,7 @@ def test_a_budget_of_real_time_is_kept_to_a_tenth(plane, tmp_path):
 def test_an_epoch_of_many_steps_of_one_row(plane, tmp_path, monkeypatch):
     written = []
     real = training.write_checkpoint
-    monkeypatch.setattr(training, "write_checkpoint", lambda *given: (written.append(1), real(*given)))
+    monkeypatch.setattr(training, "write_checkpoint", lambda *given, **more: (written.append(1), real(*given, **more)))
     recipe = plane(data={"whole": True, "batch_size": None}, training={"epochs": 2, "epoch_steps": 20})
     [result] = run_grid(recipe, tmp_path).values()
     assert (result.steps, result.epochs) == (40, 2)
@@ -127,7 +127,7 @@ def test_an_epoch_of_many_steps_of_one_row(plane, tmp_path, monkeypatch):
 
 def test_epochs_of_one_step_are_not_all_written(plane, tmp_path, monkeypatch):
     written = []
-    monkeypatch.setattr(training, "write_checkpoint", lambda folder, state: written.append(state["step"]))
+    monkeypatch.setattr(training, "write_checkpoint", lambda folder, state, **_: written.append(state["step"]))
     monkeypatch.setattr(training, "_WRITE_SECONDS", 1e9)
     run_grid(plane(data={"whole": True, "batch_size": None}, training={"epochs": 30}), tmp_path)
     assert written == [1, 30]

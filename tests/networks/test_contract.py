@@ -15,7 +15,14 @@ from evolvent.testing import check_compiles, check_network
 
 # For families that do not take images of the default size; all others get two 3x32x32 images.
 DIGITS = ("odenet", "rknet", "resnet_mnist", "prnet_mnist", "steerable_pdo", "epdo")
-INPUTS = {"point_resnet": (4, 2), "diff_resnet": (12, 2), "diff_resnet_fewshot": (2, 12, 512), "bsde": (4, 101)}
+INPUTS = {
+    "point_resnet": (4, 2),
+    "diff_resnet": (12, 2),
+    "diff_resnet_fewshot": (2, 12, 512),
+    "bsde": (4, 101),
+    "perceptron": (4, 2),
+}
+INPUTS |= {"otflow": (4, 3), "velocity": (4, 3)}
 INPUTS |= dict.fromkeys(DIGITS, (2, 1, 28, 28))
 SCALES = {"resnet26_epdo": 0.1}  # its layers are quadratic: before there are statistics, large features overflow
 SMALL = {"channels": (4, 8), "blocks": 2}

@@ -11,8 +11,9 @@ import pytest
 from evolvent.data.known.street_scenes import BDD100K, CAMVID
 from evolvent.experiments.record import read_findings, read_result, write_metrics, write_result
 from evolvent.report import report_html, theme
+from evolvent.report.animations import _animation, _places
 from evolvent.report.curves import curves_section, metric_bundles
-from evolvent.report.fields import _colours
+from evolvent.report.fields import _colours, _panel
 from evolvent.report.galleries import heaviest
 from evolvent.report.label_maps import class_colours, coloured
 from evolvent.report.matrices import most_confused, total
@@ -21,7 +22,7 @@ from evolvent.report.pixels import heat, png_uri, shrink, signed_strip, to_rgb
 from evolvent.report.runs import list_series, read_runs
 from evolvent.report.subjects import groups, read_subjects
 from evolvent.report.tables import tables_section
-from evolvent.tasks.findings import Field, Findings, Gallery, Matrix, Table
+from evolvent.tasks.findings import Animation, Field, Findings, Gallery, Matrix, Table
 
 
 def linear(colour: str) -> np.ndarray:
@@ -240,3 +241,23 @@ def test_unknown_numbers_are_a_dash():
         "NaN",
         "1 min 00 s",
     )
+
+
+def test_moving_points_keep_one_scale_if_asked():
+    frames = np.array([[[0.0, 0.0], [1.0, 0.0]], [[0.0, 0.0], [9.0, 0.0]]])
+    each, all_at_once = (_places(frames, one_scale) for one_scale in (False, True))
+    assert np.ptp(each[0, :, 0]) == np.ptp(each[1, :, 0])
+    assert np.ptp(all_at_once[0, :, 0]) == pytest.approx(np.ptp(all_at_once[1, :, 0]) / 9, abs=0.1)
+    shown = Animation("walk", frames, np.zeros(2, dtype=int), one_scale=True)
+    assert "each frame scaled" not in _animation(shown, 10)
+    assert "each frame scaled" in _animation(dataclasses.replace(shown, one_scale=False), 10)
+
+
+def test_paths_are_drawn_over_a_field():
+    field = Field("hill", np.zeros((4, 4)), (0.0, 1.0, 0.0, 1.0))
+    paths = np.linspace(0, 1, 12).reshape(3, 2, 2)
+    drawn = [
+        _panel(one, field.values, (0, 1), "viridis", "", "f")
+        for one in (field, dataclasses.replace(field, paths=paths))
+    ]
+    assert drawn[1].count("#ffffff") >= drawn[0].count("#ffffff") + 3

@@ -4,7 +4,8 @@ import pytest
 import torch
 from torch import nn
 
-from evolvent.tasks.optimizers import OptimizerConfig, make_optimizer, needs_closure
+from evolvent.errors import ConfigError
+from evolvent.tasks.optimizers import OptimizerConfig, make_optimizer, needs_closure, torch_optimizers
 
 
 @pytest.mark.parametrize("name", ["sgd", "adam"])
@@ -62,3 +63,93 @@ def test_lbfgs_solves_a_least_squares_problem():
 
     optimizer.step(objective)
     torch.testing.assert_close(layer.weight.detach(), torch.ones(1, 3, dtype=torch.float64), atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize("name", ["sgd", "adam"])
+def test_several_iterations_in_one_step_are_several_steps(name):
+    torch.manual_seed(0)
+    x, start = torch.randn(20, 3), nn.Linear(3, 1).state_dict()
+    ends = []
+    for iterations in (1, 3):
+        layer = nn.Linear(3, 1)
+        layer.load_state_dict(start)
+        config = OptimizerConfig(name=name, lr=0.05, iterations=iterations)
+        optimizer = make_optimizer(layer.parameters(), config)
+        assert needs_closure(optimizer) == (iterations > 1)
+
+        def objective(layer=layer) -> torch.Tensor:
+            layer.zero_grad()
+            loss = (layer(x) - x.sum(1, keepdim=True)).square().mean()
+            loss.backward()
+            return loss
+
+        for _ in range(6 // iterations):
+            again = make_optimizer(layer.parameters(), config)  # each step goes on from a saved state
+            again.load_state_dict(optimizer.state_dict())
+            optimizer = again
+            if iterations == 1:
+                objective()
+            optimizer.step(objective) if iterations > 1 else optimizer.step()
+        ends.append(layer.weight.detach().clone())
+    assert torch.equal(*ends)
+
+
+EVERYWHERE = sorted(torch_optimizers().keys() - {"Muon"})  # which takes matrices alone
+
+
+@pytest.mark.parametrize("name", EVERYWHERE)
+def test_every_optimiser_of_torch_descends(name):
+    torch.manual_seed(0)
+    layer, x = nn.Linear(3, 1), torch.randn(20, 3)
+    optimizer = make_optimizer(layer.parameters(), OptimizerConfig(name=name, lr=0.01))
+    losses = []
+
+    def objective() -> torch.Tensor:
+        optimizer.zero_grad()
+        loss = (layer(x) - x.sum(1, keepdim=True)).square().mean()
+        loss.backward()
+        losses.append(loss.item())
+        return loss
+
+    for _ in range(5):
+        optimizer.step(objective)
+    assert losses[-1] < losses[0]
+
+
+def test_options_and_decay_of_torch_optimisers():
+    model = nn.Linear(3, 2)
+    config = OptimizerConfig(name="AdamW", lr=0.02, weight_decay=0.1, options={"betas": [0.8, 0.9], "amsgrad": True})
+    optimizer = make_optimizer(model.parameters(), config)
+    assert isinstance(optimizer, torch.optim.AdamW)
+    weights, others = optimizer.param_groups
+    assert (weights["lr"], weights["weight_decay"]) == (0.02, 0.1)
+    assert (weights["betas"], weights["amsgrad"]) == ((0.8, 0.9), True)
+    assert others["weight_decay"] == 0
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"name": "adamw"}, "unknown optimiser 'adamw'; near to it are 'AdamW'"),
+        ({"name": "AdamW", "options": {"beta": 1}}, "AdamW has no option 'beta'; it has amsgrad, betas"),
+        ({"name": "AdamW", "options": {"lr": 1}}, "has no option 'lr'"),
+        ({"name": "sgd", "options": {"dampening": 1}}, "sgd has its own keys"),
+        ({"name": "SparseAdam"}, "unknown optimiser"),
+    ],
+)
+def test_unknown_optimisers_and_options_are_refused(values, message):
+    with pytest.raises(ConfigError, match=message):
+        OptimizerConfig.read(values, "test")
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ({"name": "Rprop", "weight_decay": 0.1}, "Rprop knows no weight decay"),
+        ({"name": "AdamW", "options": {"betas": [2, 3]}}, "does not take these options: Invalid beta"),
+        ({"name": "Muon"}, "Muon only supports 2D parameters"),
+    ],
+)
+def test_what_an_optimiser_itself_refuses_is_one_line(config, message):
+    with pytest.raises(ConfigError, match=message):
+        make_optimizer(nn.Linear(2, 1).parameters(), OptimizerConfig(**config))

@@ -29,6 +29,27 @@ SHORT = {"name": "short", "title": "Short", "question": "Does the task keep its 
 POINTS = {"name": "point_resnet", "options": {"width": 4, "layers": 2}}
 IMAGES = {"name": "hamiltonian", "options": {"channels": [4], "blocks": 1, "step_size": 0.2}}
 RECIPES: dict[str, dict[str, Any]] = {
+    "transport": {
+        "model": {"name": "otflow", "options": {"width": 4}},
+        "data": {
+            "source": "gaussian",
+            "target": "gaussians",
+            "points": 192,
+            "tested": 64,
+            "batch_size": 64,
+            "eval_batch_size": 64,
+        },
+        "task": {"name": "transport", "steps": 2, "compared": 20, "shown": 10, "grid": 6},
+        "optimizer": {"name": "adam", "lr": 0.01},
+        "training": {"steps": 6, "epoch_steps": 3},
+    },
+    "bsde": {
+        "model": {"name": "bsde", "options": {"width": 8}},
+        "data": {"problem": "hamilton-jacobi-bellman", "dimension": 3, "steps": 4, "paths": 192, "tested": 64},
+        "task": {"name": "bsde"},
+        "optimizer": {"name": "adam", "lr": 0.01},
+        "training": {"steps": 6, "epoch_steps": 3},
+    },
     "classification": {
         "model": IMAGES,
         "data": {"name": "digits", "batch_size": 32, "fraction": 0.1, "validation": 0.2, "augment": {"pad": 1}},
@@ -40,6 +61,18 @@ RECIPES: dict[str, dict[str, Any]] = {
         "data": {"name": "camvid", "batch_size": 4, "reduce": 8, "augment": {"pad": 1, "flip": True}},
         "task": {"name": "segmentation", "class_weights": "median"},
         "training": {"epochs": 2},
+    },
+    "pde": {
+        "model": {"name": "perceptron", "options": {"width": 5, "layers": 2}},
+        "data": {"name": "heat", "points": 24, "samples": 6, "noise": 0.01, "grid": [6, 5], "face_points": 8},
+        "task": {
+            "name": "pde",
+            "phases": [{"steps": 2, "optimizer": {"name": "adam", "lr": 0.01, "iterations": 2}}],
+            "resample_at": [1],
+            "times": [0.5],
+        },
+        "optimizer": {"name": "ssbroyden", "iterations": 3},
+        "training": {"steps": 6, "epoch_steps": 2, "precision": "64-true"},
     },
     "points": {
         "model": POINTS,
@@ -321,7 +354,7 @@ def test_a_script_that_checks_its_own_task_again_is_refused(tmp_path, monkeypatc
 
 def test_batches_are_placed_in_the_precision_of_the_network():
     source = TensorSource(torch.zeros(4, 2), torch.arange(4))
-    setup = Setup(TaskSettings(), DataSettings())
+    setup = Setup(Points.Settings(), Points.Data())
     task = Points(torch.nn.Linear(2, 2).double(), Material("zeros", source, source, source), setup)
     x, row = task.placed(next(Batches(source, 4).once()))
     assert (x.dtype, row.dtype) == (torch.float64, torch.int64)

@@ -47,6 +47,8 @@ def atomic_path(target: str | os.PathLike[str]) -> Iterator[Path]:
         _flush_file(draft)
         os.replace(draft, target)
         _flush_folder(target.parent)
+    except ConnectionError:  # of what was to be written, not of the disk
+        raise
     except OSError as error:
         raise _explained(error, target) from error
     finally:

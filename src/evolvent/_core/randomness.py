@@ -39,9 +39,13 @@ class Stream(IntEnum):
     EPISODE_CLASSES = 20
     EPISODE_POINTS = 21
     EPISODE_SIZES = 22
+    COLLOCATION = 23
+    SAMPLES = 24
+    SAMPLE_NOISE = 25
     BROWNIAN = 26
     CORRUPTION = 30
     ATTACK = 31
+    DENSITY = 34
 
     @property
     def place(self) -> tuple[str, ...]:
@@ -51,7 +55,7 @@ class Stream(IntEnum):
     @property
     def seeds_torch(self) -> bool:
         """Whether a key seeds torch's own generators, which share no numbers with the counter-based one here."""
-        return self in (Stream.WEIGHTS, Stream.STEP, Stream.POINTS, Stream.COEFFICIENTS, Stream.ATTACK)
+        return self in _OF_TORCH
 
 
 _PLACES = {
@@ -69,7 +73,12 @@ _PLACES = {
     Stream.BROWNIAN: ("epoch",),
     Stream.CORRUPTION: ("kind",),
     Stream.ATTACK: ("row",),
+    Stream.COLLOCATION: ("part", "epoch"),
+    Stream.DENSITY: ("epoch", "part"),
 }
+_OF_TORCH = frozenset(
+    {Stream.WEIGHTS, Stream.STEP, Stream.POINTS, Stream.COEFFICIENTS, Stream.COLLOCATION, Stream.ATTACK}
+)
 _SPLIT_PLACE = 0x5711
 _BARE = frozenset({Stream.ORDER, Stream.WEIGHTS, Stream.STEP})
 _STREAM_LAST = frozenset({Stream.CROP_ROW, Stream.CROP_COLUMN, Stream.FLIP, Stream.EXPOSURE, Stream.ROTATION})

@@ -18,6 +18,7 @@ from torch.utils._pytree import tree_leaves
 
 from evolvent._core.errors import ConfigError
 from evolvent._core.formats import format_bytes
+from evolvent._core.notebook import html_table
 from evolvent.evolution import evolutions, set_gradient
 from evolvent.gradients import Backprop, Checkpoint, GradientStrategy, Reversible
 
@@ -72,6 +73,12 @@ class GradientPlan:
             f"* fastest within {format_bytes(self.memory)}, for a batch of {self.batch_size}; estimated from a dry run"
         )
         return "\n".join([head, *rows, foot])
+
+    def _repr_html_(self) -> str:
+        named = [f"{c.strategy.text}{' (chosen)' if c is self.chosen else ''}" for c in self.costs]
+        rows = [[name, format_bytes(c.memory), f"{c.seconds:.3f} s"] for name, c in zip(named, self.costs, strict=True)]
+        caption = f"fastest within {format_bytes(self.memory)}, for a batch of {self.batch_size}"
+        return html_table(["strategy", "activations", "time"], rows, caption)
 
 
 def plan(
@@ -140,7 +147,6 @@ def read_bytes(text: str | int) -> int:
     if found is None or found[2].upper() not in _UNITS:
         raise ConfigError(f"memory is a number of bytes or a text such as '2GiB' or '500MB', got {text!r}.")
     return int(float(found[1]) * _UNITS[found[2].upper()])
-
 
 
 def _candidates(model: nn.Module) -> list[GradientStrategy]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
+from evolvent._core.notebook import html_table
 from evolvent._core.state import State
 from evolvent.analysis.energy import EnergyDrift, energy_drift
 from evolvent.analysis.growth import Growth, perturbation_growth
@@ -32,6 +33,16 @@ class EvolutionStability:
     bound: StepBound
     warning: str  # empty if the step is not too large
     reconstructions: list[Reconstruction]  # in float32 and float64; none for methods that cannot go back
+
+    def _repr_html_(self) -> str:
+        rows = [
+            ["steps x step size", f"{self.steps} x {self.step_size:g}"],
+            ["largest growth of a perturbation", max(self.growth.worst)],
+            [f"largest change of the {self.energy.kind}", max(map(abs, self.energy.values))],
+            ["largest eigenvalue", max((one.radius for one in self.spectra), default=0.0)],
+            *([["warning", self.warning]] if self.warning else []),
+        ]
+        return html_table(["measure", "value"], rows, f"{self.name or 'evolution'}: {self.dynamics}, {self.integrator}")
 
 
 def measure_stability(

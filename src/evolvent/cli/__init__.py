@@ -7,6 +7,7 @@ import shlex
 import signal
 import sys
 from contextlib import suppress
+from typing import Annotated
 
 import typer
 
@@ -14,7 +15,7 @@ from evolvent._core.errors import EvolventError, PeerError
 from evolvent._core.launchers import is_main_process
 from evolvent._core.memory import is_out_of_memory
 from evolvent._core.stopping import Stopped, listening
-from evolvent.cli import analyze, data, evaluate, features, listing, report, run
+from evolvent.cli import analyze, data, evaluate, features, listing, predict, report, run, solve
 
 app = typer.Typer(
     name="evolvent",
@@ -24,10 +25,32 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from evolvent import __version__
+
+        print(f"evolvent {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _main(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    pass
+
+
 app.command("run")(run.run)
+app.command("solve")(solve.solve)
 app.command("recipes")(listing.recipes)
 app.command("models")(listing.models)
 app.command("evaluate")(evaluate.evaluate)
+app.command("predict")(predict.predict)
+app.command("export")(predict.export)
 app.command("features")(features.features)
 app.command("analyze")(analyze.analyze)
 app.command("report")(report.report)

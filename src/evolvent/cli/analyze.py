@@ -30,7 +30,7 @@ def analyze(
 ) -> None:
     """Measure the trained networks of a run: stability, cost, field of view, spectra, rotations, robustness."""
     from evolvent._core.errors import ConfigError, UnknownNameError
-    from evolvent.cli.display import show_line, show_table, working
+    from evolvent.cli.display import show_line, show_table, show_warning, working
     from evolvent.experiments.engine import DataShelf
     from evolvent.experiments.record import cell_folders, is_finished
     from evolvent.experiments.trained import load_trained
@@ -49,6 +49,7 @@ def analyze(
     for folder in folders:
         with working(f"reading {folder}"):
             trained = load_trained(folder, shelf)
+        show_warning(trained.warning)
         with working(f"measuring {trained.cell.label}") as tell:
             found = analysis.measure(trained, inputs or analysis.inputs, tell, **({"layer": layer} if layer else {}))
         if not found:

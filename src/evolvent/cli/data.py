@@ -1,4 +1,4 @@
-"""``evolvent data list | check | fetch``."""
+"""``evolvent data list | check | fetch | example``."""
 
 from __future__ import annotations
 
@@ -32,28 +32,44 @@ def list_sets(data: Folder = None) -> None:
 
 
 @app.command("check")
-def check_set(name: Annotated[str, typer.Argument(help="Name of a data set.")], data: Folder = None) -> None:
-    """Read a complete data set and compare its files with the published checksums."""
-    from evolvent.cli.display import show_table, working
-    from evolvent.data import check
+def check_set(
+    name: Annotated[str, typer.Argument(help="Name of a data set, or your own folder of images, npz or csv file.")],
+    data: Folder = None,
+) -> None:
+    """Read a complete data set, and compare the files of a known one with the published checksums."""
+    from evolvent.cli.display import show_line, show_table, working
+    from evolvent.data import check, check_own, list_datasets
     from evolvent.errors import DataError
     from evolvent.report.numbers import count
 
+    own = name not in list_datasets() and Path(name).exists()
     with working(f"reading {name}"):
-        found = check(name, data)
+        found = check_own(name) if own else check(name, data)
     published = {True: "as published", False: "differs from the published", None: "none published"}
     rows = [[f.path.name, count(f.size), f.sha256, f.fault or published[f.published]] for f in found.files]
-    show_table(["file", "bytes", "sha256", "checksum"], rows, title=f"{found.name}: {found.source}")
+    if own:
+        show_line(f"{found.name}: {found.source}")
+    else:
+        show_table(["file", "bytes", "sha256", "checksum"], rows, title=f"{found.name}: {found.source}")
     for title, part in (("train", found.train), ("validation", found.val), ("test", found.test)):
         if part is not None:
             mean, std = (", ".join(f"{v:.4f}" for v in values) for values in (part.mean, part.std))
             rows = [[label, count(number)] for label, number in part.per_class[:20]]
-            head = f"{title}: {count(part.count)} {'nodes' if part.counted == 'nodes' else 'images'}"
+            head = f"{title}: {count(part.count)} {'images' if part.counted == 'pixels' else part.counted}"
             head += f", mean {mean}, deviation {std}" if part.mean else ""
             show_table(["class", part.counted], rows, title=head)
     if not found.ok:
         raise DataError(found.fault)
     print(f"{name} is complete.")
+
+
+@app.command("example")
+def write_example_folder(out: Annotated[Path, typer.Option(help="Folder to make.")] = Path("shapes")) -> None:
+    """Write a small folder of images with a folder for each class, to try your own images with."""
+    from evolvent.cli.display import show_line
+    from evolvent.data import write_example
+
+    show_line(f"three classes of 40 x 56 grey images: {write_example(out)}")
 
 
 @app.command("fetch")

@@ -45,8 +45,9 @@ def show_line(text: str) -> None:
 
 
 def show_warning(text: str) -> None:
-    """Print a warning that is not wrapped."""
-    console.print(f"[yellow]warning:[/yellow] {escape(text)}", soft_wrap=True)
+    """Print a warning, unless it is empty."""
+    if text:
+        console.print(f"[yellow]warning:[/yellow] {escape(text)}", soft_wrap=True)
 
 
 @contextmanager
@@ -59,15 +60,16 @@ def working(what: str) -> Iterator[Callable[[float], None]]:
 class TerminalObserver(Observer):
     """A line for each network, then one for each training: a bar on a terminal, a line per epoch in a log."""
 
-    def __init__(self, recipe: Recipe) -> None:
+    def __init__(self, recipe: Recipe | None = None) -> None:
         self.recipe = recipe
         self._progress: Progress | None = None
         self._bars: dict[str, TaskID] = {}  # of the trainings that run
 
     def grid_starts(self, cells: list[Cell], origin: str) -> None:
-        console.print(f"[bold]{escape(self.recipe.title)}[/bold]", soft_wrap=True)
-        if said := departure_sentence(self.recipe):
-            show_line(said)
+        if self.recipe:
+            console.print(f"[bold]{escape(self.recipe.title)}[/bold]", soft_wrap=True)
+            if said := departure_sentence(self.recipe):
+                show_line(said)
         show_line(f"data: {origin}")
         variants = len({cell.variant for cell in cells})
         show_line(f"{count(len(cells))} training{'s' if len(cells) > 1 else ''} of {count(variants)} variant"
@@ -75,8 +77,7 @@ class TerminalObserver(Observer):
 
     def network_measured(self, cell: Cell, cost: Cost, advice: str) -> None:
         show_line(f"{cell.variant}: {_cost_line(cost)}")
-        if advice:
-            show_warning(f"{cell.variant}: {advice}")
+        show_warning(advice and f"{cell.variant}: {advice}")
 
     def cell_skipped(self, cell: Cell, folder: Path, result: Result) -> None:
         show_line(f"✓ {cell.label}: finished before, {_test_figures(result)}")
@@ -97,15 +98,21 @@ class TerminalObserver(Observer):
         show_warning(f"{cell.label}: {text}")
 
     def cell_progresses(self, cell: Cell, progress: TrainingProgress) -> None:
-        text = progress_line(progress, cell.kind.figures)
+        text = self.text(cell, progress)
         if self._progress and cell.label in self._bars:
             self._progress.update(self._bars[cell.label], completed=progress.share_done, standing=text)
         elif progress.epoch_ends:
             show_line(f"{cell.label}: {text}")
 
+    def text(self, cell: Cell, progress: TrainingProgress) -> str:
+        """Where a training stands, in a line."""
+        return progress_line(progress, cell.kind.figures)
+
     def cell_ends(self, cell: Cell, folder: Path, result: Result) -> None:
         speed = "" if result.rows_per_second is None else f"  {_rate(result.rows_per_second)} {result.rows}/s"
         self._finish(cell, f"✓ {cell.label}: {_test_figures(result)}  {duration(result.seconds)}{speed}")
+        for turn, reason in result.stopped.items():
+            show_line(f"  optimiser of {turn} stopped: {reason}")
 
     def cell_fails(self, cell: Cell, folder: Path, reason: str) -> None:
         self._finish(cell, f"✗ {cell.label}: {reason}")

@@ -55,16 +55,20 @@ def evaluate(
 
 
 def _test_again(run: Path, data: Path | None) -> None:
-    from evolvent.cli.display import show_table, working
+    from evolvent.cli.display import show_table, show_warning, working
+    from evolvent.experiments.engine import DataShelf
     from evolvent.experiments.record import cell_folders
-    from evolvent.experiments.trained import evaluate_run
+    from evolvent.experiments.trained import load_trained
     from evolvent.report.numbers import write
     from evolvent.report.tables import plain_rows
 
+    shelf = DataShelf(data)
     for folder in cell_folders(run):
         with working(f"testing {folder}"):
-            cell, kinds, findings = evaluate_run(folder, data)
-        named = {kind.name: kind for kind in kinds}
+            trained = load_trained(folder, shelf)
+            cell, findings = trained.cell, trained.evaluate()
+        show_warning(trained.warning)
+        named = {kind.name: kind for kind in trained.task.figures}
         rows = []
         for name, value in findings.figures.items():
             kind = named.get(name)
@@ -97,7 +101,7 @@ def _names(text: str | None) -> list[str]:
 def _trained(runs: list[Path], data: Path | None) -> dict[tuple[str, Path], TrainedCell]:
     """The finished trainings of all runs, by a label that distinguishes them and by their folders."""
     from evolvent._core.errors import ConfigError
-    from evolvent.cli.display import working
+    from evolvent.cli.display import show_warning, working
     from evolvent.experiments.engine import DataShelf
     from evolvent.experiments.record import cell_folders, is_finished
     from evolvent.experiments.trained import load_trained
@@ -109,6 +113,7 @@ def _trained(runs: list[Path], data: Path | None) -> dict[tuple[str, Path], Trai
     for run, folder in folders:
         with working(f"reading {folder}"):
             found.append((run, folder, load_trained(folder, shelf)))
+        show_warning(found[-1][2].warning)
     labels = [one.cell.label for _, _, one in found]
     distinct = len(set(labels)) == len(labels)
     return {

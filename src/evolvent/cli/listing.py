@@ -30,8 +30,10 @@ def _task(recipe: Recipe | StudyRecipe) -> str:
     return ", ".join(dict.fromkeys(cell.task.name for cell in recipe.cells()))
 
 
-def models(pattern: Annotated[str, typer.Argument(help="Shell pattern, e.g. 'resnet*'.")] = "*") -> None:
-    """List the networks."""
+def models(
+    pattern: Annotated[str, typer.Argument(help="Shell pattern, e.g. 'resnet*', or the name of one network.")] = "*",
+) -> None:
+    """List the networks, or print the options, papers and recipe of one."""
     from evolvent._core.errors import UnknownNameError
     from evolvent.analysis import count_parameters
     from evolvent.cli.display import show_table
@@ -41,12 +43,33 @@ def models(pattern: Annotated[str, typer.Argument(help="Shell pattern, e.g. 'res
     names = list_models(pattern)
     if not names:
         raise UnknownNameError("network", pattern, list_models(), "`evolvent models` lists all of them.")
+    if names == [pattern]:
+        _show_network(pattern)
+        return
     entries = [model_entry(name) for name in names]
     rows = [
         [e.name, count(count_parameters(create_model(e.name))), e.summary, ", ".join(e.papers), e.recipe]
         for e in entries
     ]
     show_table(["network", "parameters", "what it is", "papers", "recipe"], rows)
+
+
+def _show_network(name: str) -> None:
+    """What one network is, what can be chosen, where it comes from and how to train it."""
+    from evolvent.analysis import count_parameters
+    from evolvent.cli.display import show_line, show_table
+    from evolvent.networks import PAPERS, create_model, model_entry
+    from evolvent.report.numbers import count
+
+    entry = model_entry(name)
+    show_line(f"{name}: {entry.summary}")
+    show_line(f"{count(count_parameters(create_model(name)))} parameters as it is; family {entry.family}")
+    fixed = dict.fromkeys(entry.fixed, "this name")
+    rows = [[o.name, o.values, o.default, fixed.get(o.name, ""), o.meaning] for o in entry.read_options({}).in_words()]
+    show_table(["option", "values", "default", "set by", "meaning"], rows)
+    for key in entry.papers:
+        show_line(f"{key}: {PAPERS.get(key).reference()}")
+    show_line(f"train it: evolvent run {entry.recipe}; all papers as BibTeX: evolvent cite {name}")
 
 
 def cite(name: Annotated[str, typer.Argument(help="A network, a recipe or a paper's key.")]) -> None:

@@ -16,8 +16,9 @@ from evolvent._core.errors import DataError
 from evolvent.data.datasets import CatalogueEntry
 from evolvent.data.formats.arrays import open_maybe_gzip, parsing
 from evolvent.data.graph_set import GraphData, read_graph
-from evolvent.data.image_set import ImageSet
+from evolvent.data.image_set import ImageData, ImageSet
 from evolvent.data.locations import Location, locate
+from evolvent.data.own import from_csv, from_folder, from_npz
 from evolvent.data.reading import read
 
 _IMAGES_AT_ONCE = 4096
@@ -40,14 +41,14 @@ class FileReport:
 
 @dataclass(frozen=True)
 class PartReport:
-    """One part of a set: images, pixels or nodes per class.
+    """One part of a set: images, pixels, nodes or points per class.
 
     Attributes:
-        mean, std: mean and standard deviation per channel, in units of 255; empty for nodes.
+        mean, std: mean and standard deviation per channel, in units of 255; empty for nodes and points.
     """
 
     count: int
-    counted: Literal["images", "pixels", "nodes"]
+    counted: Literal["images", "pixels", "nodes", "points"]
     per_class: tuple[tuple[str, int], ...]
     mean: tuple[float, ...]
     std: tuple[float, ...]
@@ -89,6 +90,29 @@ def check(name: str, folder: str | os.PathLike[str] | None = None) -> CheckRepor
     return CheckReport(
         name, data.source, reports, train, test, fault, None if data.val is None else _part_report(data.val)
     )
+
+
+def check_own(place: str | os.PathLike[str]) -> CheckReport:
+    """Read a folder of images, an archive or a table of the user's own, and count what is in it.
+
+    Raises:
+        DataError: names the file that cannot be used, and what to do.
+    """
+    path = Path(place)
+    reader = from_folder if path.is_dir() else from_csv if path.suffix.lower() == ".csv" else from_npz
+    found = reader(path)
+    if isinstance(found, ImageData):
+        parts = [None if part is None else _part_report(part) for part in (found.train, found.test, found.val)]
+        return CheckReport(found.name, found.source, (), parts[0], parts[1], "", parts[2])
+    parts = [
+        PartReport(len(y), "points", tuple(zip(found.classes, _counts(y, len(found.classes)), strict=True)), (), ())
+        for _, y in (found.train, found.test)
+    ]
+    return CheckReport(found.name, found.source, (), parts[0], parts[1], "")
+
+
+def _counts(labels: Tensor, classes: int) -> list[int]:
+    return torch.bincount(labels, minlength=classes).tolist()
 
 
 def _graph_report(data: GraphData, files: tuple[FileReport, ...], fault: str) -> CheckReport:

@@ -13,28 +13,24 @@ from torch import Tensor
 
 from evolvent._core.errors import ConfigError
 from evolvent.data.formats.arrays import parsing
-
-_SUFFIXES = (".jpg", ".jpeg", ".png")
-_MARGIN = 1 / 16  # left out on each side of the largest centred square
+from evolvent.data.picture_readers import SUFFIXES, CentredSquare, PictureReader
 
 
 @dataclass(frozen=True, eq=False)
 class ImageFiles:
-    """JPEG and PNG files as one array of RGB images, uint8 (N, 3, side, side), of which rows are decoded on demand.
+    """JPEG and PNG files as one array of images, uint8 (N, C, H, W), of which rows are decoded on demand.
 
-    An image is cut to its largest centred square, loses a sixteenth of that on each side, and is resized with
-    antialiasing: for 224 pixels the usual reduction to 256 and central crop. Decoding runs in as many threads as
-    PyTorch may use.
+    Decoding runs in as many threads as PyTorch may use.
 
     Args:
         folder: that contains the files.
         names: of the files in it.
-        side: pixels along a side of the images that are made of them.
+        reader: makes an image of one size of each file.
     """
 
     folder: Path
     names: Sequence[str]
-    side: int
+    reader: PictureReader
 
     dtype = torch.uint8
     device = torch.device("cpu")
@@ -45,7 +41,7 @@ class ImageFiles:
 
     @property
     def shape(self) -> tuple[int, int, int, int]:
-        return len(self), 3, self.side, self.side
+        return len(self), *self.reader.shape
 
     def __getitem__(self, rows: int | slice | Tensor) -> Tensor:
         """The decoded images of these rows; one image for a number."""
@@ -70,23 +66,14 @@ class ImageFiles:
 
     def reduced(self, factor: int) -> ImageFiles:
         """The same files, decoded to images whose sides are so many times shorter."""
-        return replace(self, side=self.side // factor)
+        return replace(self, reader=self.reader.reduced(factor))
 
     def _decoded(self, names: Sequence[str]) -> Tensor:
         if not names:
-            return torch.empty(0, 3, self.side, self.side, dtype=torch.uint8)
+            return torch.empty(0, *self.reader.shape, dtype=torch.uint8)
         with ThreadPoolExecutor(min(len(names), torch.get_num_threads())) as pool:
-            pixels = list(pool.map(self._decode, names))
-        return torch.from_numpy(np.stack(pixels)).permute(0, 3, 1, 2).contiguous()
-
-    def _decode(self, name: str) -> np.ndarray:
-        from PIL import Image, ImageOps
-
-        path, needed = self.folder / name, round(self.side / (1 - 2 * _MARGIN))
-        with parsing(path), Image.open(path, formats=("JPEG", "PNG")) as image:
-            image.draft("RGB", (needed, needed))  # lets a JPEG be decoded at a lower resolution that is enough
-            square = (self.side, self.side)
-            return np.asarray(ImageOps.fit(image.convert("RGB"), square, Image.Resampling.BILINEAR, bleed=_MARGIN))
+            pixels = list(pool.map(lambda name: self.reader.decode(self.folder / name), names))
+        return torch.from_numpy(np.stack(pixels))
 
 
 def class_folders(folder: Path, classes: Sequence[str], side: int) -> tuple[ImageFiles, np.ndarray]:
@@ -94,7 +81,7 @@ def class_folders(folder: Path, classes: Sequence[str], side: int) -> tuple[Imag
     names, labels = [], []
     for label, name in enumerate(classes):
         with parsing(folder / name):
-            found = sorted(path.name for path in (folder / name).iterdir() if path.suffix.lower() in _SUFFIXES)
+            found = sorted(path.name for path in (folder / name).iterdir() if path.suffix.lower() in SUFFIXES)
         names += [f"{name}/{file}" for file in found]
         labels += [label] * len(found)
-    return ImageFiles(folder, names, side), np.array(labels, dtype=np.int64)
+    return ImageFiles(folder, names, CentredSquare(side)), np.array(labels, dtype=np.int64)

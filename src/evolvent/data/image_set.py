@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import NamedTuple
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -113,9 +116,10 @@ class ImageSource(Source):
 
 @dataclass(frozen=True)
 class ImageData:
-    """The training and test images of one named set; ``source`` says where they came from.
+    """The training and test images of one set; ``source`` says where they came from.
 
-    ``val`` contains the validation images of a set that is published with some.
+    ``val`` contains the validation images of a set that is published with some, and ``section`` is what a recipe's
+    ``data`` section says to read the set again; it is empty if there is nothing to read.
     """
 
     name: str
@@ -123,10 +127,33 @@ class ImageData:
     test: ImageSet
     source: str
     val: ImageSet | None = None
+    section: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def classes(self) -> tuple[str, ...]:
         return self.train.classes
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Sixteen hexadecimal digits that change with any pixel, label or class name.
+
+        Of images that stay in their files, the names and sizes of the files stand for the pixels.
+        """
+        digest = hashlib.sha256("\n".join(self.classes).encode())
+        for part in (self.train, self.test, self.val):
+            if part is not None:
+                _add_images(digest, part.images)
+                digest.update(part.labels.cpu().numpy().tobytes())
+        return digest.hexdigest()[:16]
+
+
+def _add_images(digest: Any, images: Tensor | ImageFiles) -> None:
+    digest.update(str(tuple(images.shape)).encode())
+    if isinstance(images, ImageFiles):
+        sizes = ((name, (images.folder / name).stat().st_size) for name in images.names)
+        digest.update("\n".join(f"{name} {size}" for name, size in sizes).encode())
+    else:
+        digest.update(images.cpu().numpy().tobytes())
 
 
 def _form(tensor: Tensor | ImageFiles) -> str:

@@ -124,7 +124,7 @@ def reduced(data: ImageData, factor: int) -> ImageData:
         )
     val = None if data.val is None else _reduced(data.val, factor)
     source = f"{data.source}, reduced {factor} times"
-    return ImageData(data.name, _reduced(data.train, factor), _reduced(data.test, factor), source, val)
+    return replace(data, train=_reduced(data.train, factor), test=_reduced(data.test, factor), source=source, val=val)
 
 
 def _reduced(images: ImageSet, factor: int) -> ImageSet:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -28,7 +29,8 @@ def load(name: str, folder: str | os.PathLike[str] | None = None) -> ImageData:
     >>> len(data.train), len(data.test), data.train.shape
     (1437, 360, (1, 8, 8))
     """
-    return read(locate(name, folder))
+    found = read(locate(name, folder))
+    return found if folder else replace(found, section={"name": name})
 
 
 def read(location: Location) -> ImageData:

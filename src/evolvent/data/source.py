@@ -53,6 +53,7 @@ class Material:
             apply.
         options: options of the network that the data determines, such as the number of classes.
         rows: what a row is called, in the plural.
+        fingerprint: of data that are not a known set, so that a change of them is noticed; empty for others.
     """
 
     name: str
@@ -63,6 +64,7 @@ class Material:
     example: Tensor | None = None
     options: dict[str, Any] = field(default_factory=dict)
     rows: str = "rows"
+    fingerprint: str = ""
 
     def __post_init__(self) -> None:
         for part in ("train", "watched", "test"):

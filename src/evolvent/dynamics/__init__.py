@@ -3,6 +3,7 @@
 from evolvent.dynamics._contract import Dynamics, PartitionedDynamics, SecondOrderDynamics, SplitDynamics
 from evolvent.dynamics.antisymmetric import Antisymmetric
 from evolvent.dynamics.convection_diffusion import ConvectionDiffusion, on_graph
+from evolvent.dynamics.from_module import ModuleDynamics, from_module
 from evolvent.dynamics.hamiltonian import Hamiltonian
 from evolvent.dynamics.layers import SymmetricLayer
 from evolvent.dynamics.nonlocal_flow import FractionalDiffusion, NonlocalFlow, NonlocalSystem
@@ -19,6 +20,7 @@ __all__ = [
     "Dynamics",
     "FractionalDiffusion",
     "Hamiltonian",
+    "ModuleDynamics",
     "NonlocalFlow",
     "NonlocalSystem",
     "Parabolic",
@@ -31,6 +33,7 @@ __all__ = [
     "SymmetricLayer",
     "TimeVarying",
     "TwoLayer",
+    "from_module",
     "on_graph",
     "time_varying",
 ]

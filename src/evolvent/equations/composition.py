@@ -32,7 +32,7 @@ def composed(parts: Tensor, series: Series, algebra: Algebra, fused: bool = True
     """
     if fused and parts.requires_grad and torch.is_grad_enabled():
         return _Composition.apply(parts, series, algebra)[0]  # pyright: ignore[reportOptionalSubscript]
-    kernel = None if parts.requires_grad or _transformed(parts) else _kernel("forward", parts, algebra)
+    kernel = None if parts.requires_grad or is_transformed(parts) else _kernel("forward", parts, algebra)
     if kernel is not None:
         return _native_forward(kernel, parts.contiguous(), series, algebra, with_slope=False)[0]
     return _summed(parts, series(parts[0], algebra.order), algebra)
@@ -101,7 +101,7 @@ def _transposed(slope: Tensor, grad: Tensor, algebra: Algebra) -> Tensor:
     return torch.stack(rows)
 
 
-def _transformed(parts: Tensor) -> bool:
+def is_transformed(parts: Tensor) -> bool:
     """Whether the tensor belongs to a transform of ``torch.func``, so that its memory cannot be read."""
     functorch: Any = vars(torch._C)["_functorch"]
     return functorch.is_functorch_wrapped_tensor(parts)

@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from evolvent._core.errors import UnknownNameError
+
+_COORDINATE = re.compile(r"[^\W\d_]\d*")
+
+
+def coordinates_in(name: str) -> list[str]:
+    """Coordinates in which a derivative of that name is taken, one for each time.
+
+    >>> coordinates_in("xxt"), coordinates_in("x1x12")
+    (['x', 'x', 't'], ['x1', 'x12'])
+    """
+    return _COORDINATE.findall(name)
 
 
 class Derivatives:
@@ -17,11 +30,72 @@ class Derivatives:
     Args:
         value: u.
         along: coordinate -> derivatives in it, from the first.
+        mixed: derivatives in several coordinates, by names such as ``xy``.
+        points: coordinate -> its value at the points, for equations that depend on where they are.
+        gradient: in space, (N, d), of a u with one component.
+        laplacian: in space.
+        function: u itself, of other points (N, coordinates), for equations that are not local.
+
+    >>> import torch
+    >>> u = Derivatives(torch.ones(1), {"x": [torch.zeros(1), torch.full((1,), 2.0)]})
+    >>> u["xx"].item(), u["x"].item(), u[""].item()
+    (2.0, 0.0, 1.0)
     """
 
-    def __init__(self, value: Tensor, along: Mapping[str, Sequence[Tensor]]) -> None:
+    def __init__(
+        self,
+        value: Tensor,
+        along: Mapping[str, Sequence[Tensor]],
+        mixed: Mapping[str, Tensor] | None = None,
+        points: Mapping[str, Tensor] | None = None,
+        gradient: Tensor | None = None,
+        laplacian: Tensor | None = None,
+        function: Callable[[Tensor], Tensor] | None = None,
+    ) -> None:
         self.value, self.along = value, along
+        self.mixed, self.points = mixed or {}, points or {}
+        self._function = function
+        self._gradient, self._laplacian = gradient, laplacian
         self._powers = [torch.ones_like(value), value]
+
+    def __getitem__(self, name: str) -> Tensor:
+        """The derivative that ``u_name`` stands for, such as ``xx`` or ``xy``; an empty name is u itself."""
+        if name in self.mixed:
+            return self.mixed[name]
+        coordinates = coordinates_in(name)
+        if len(set(coordinates)) > 1:
+            raise UnknownNameError("derivative", name, self.mixed, "Ask for it when the derivatives are computed.")
+        return self.of(coordinates[0], len(coordinates)) if name else self.value
+
+    @property
+    def gradient(self) -> Tensor:
+        """The gradient in space, (N, d), of a u with one component."""
+        return self._asked_for("gradient", self._gradient)
+
+    @property
+    def laplacian(self) -> Tensor:
+        """The Laplacian in space, of the shape of u; in many dimensions much cheaper than the sum of its terms."""
+        return self._asked_for("laplacian", self._laplacian)
+
+    @property
+    def function(self) -> Callable[[Tensor], Tensor]:
+        """u, of other points (N, coordinates)."""
+        return self._asked_for("function", self._function)
+
+    def _asked_for(self, name: str, found: Any) -> Any:
+        if found is None:
+            raise UnknownNameError("derivative", name, self.mixed, "Ask for it when the derivatives are computed.")
+        return found
+
+    def component(self, number: int) -> Derivatives:
+        """One component of a u that has several, along the last axis."""
+        return Derivatives(
+            self.value[..., number : number + 1],
+            {name: [u[..., number : number + 1] for u in row] for name, row in self.along.items()},
+            {name: u[..., number : number + 1] for name, u in self.mixed.items()},
+            self.points,
+            laplacian=None if self._laplacian is None else self._laplacian[..., number : number + 1],
+        )
 
     def power(self, exponent: int) -> Tensor:
         """A power of u; powers are computed once."""

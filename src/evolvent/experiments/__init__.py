@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from evolvent.experiments.freed_memory import keep_freed_memory
     from evolvent.experiments.grid import run_folder, run_grid
     from evolvent.experiments.observer import Observer, TrainingProgress
+    from evolvent.experiments.own_training import TrainedRun, train
     from evolvent.experiments.recipe import Cell, Recipe, StudyRecipe
     from evolvent.experiments.record import Record, Result, read_record
     from evolvent.experiments.trained import TrainedCell, evaluate_run, load_trained
@@ -25,6 +26,7 @@ _NAMES = {
     "freed_memory": ("keep_freed_memory",),
     "grid": ("run_folder", "run_grid"),
     "observer": ("Observer", "TrainingProgress"),
+    "own_training": ("TrainedRun", "train"),
     "recipe": ("Cell", "Recipe", "StudyRecipe"),
     "record": ("Record", "Result", "read_record"),
     "trained": ("TrainedCell", "evaluate_run", "load_trained"),
@@ -39,6 +41,7 @@ __all__ = [
     "Result",
     "StudyRecipe",
     "TrainedCell",
+    "TrainedRun",
     "TrainingProgress",
     "evaluate_run",
     "keep_freed_memory",
@@ -49,6 +52,7 @@ __all__ = [
     "register_recipes",
     "run_folder",
     "run_grid",
+    "train",
 ]
 
 __getattr__, __dir__ = attach(__name__, (), {f"{__name__}.{home}": names for home, names in _NAMES.items()})

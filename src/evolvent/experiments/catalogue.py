@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from evolvent._core import seals
-from evolvent._core.errors import ConfigError, shortened
+from evolvent._core.errors import ConfigError, EvolventError, shortened
 from evolvent._core.registry import Registry
 from evolvent._core.yaml_text import parse_yaml
 from evolvent.experiments.recipe import Recipe, StudyRecipe, assign
 from evolvent.experiments.starting import with_start
 from evolvent.experiments.studies import find_study
+from evolvent.tasks.own_data import with_full_paths
 
 RECIPES: Registry[Traversable] = Registry("recipe", "`evolvent recipes` lists all of them.")
 
@@ -55,16 +56,15 @@ def load_recipe(name_or_file: str, settings: Sequence[str] = (), seed: int | Non
             f"a recipe is a name or a YAML file, with a list of settings, got {shortened(repr(name_or_file))} "
             f"and {shortened(repr(settings))}."
         )
-    values = _read(str(name_or_file))
-    for setting in settings:
-        key, equals, text = str(setting).partition("=")
-        if not equals:
-            raise ConfigError(f"--set takes key=value such as optimizer.lr=0.05, got {shortened(repr(setting))}.")
-        values = _set(values, *_spelt_out(key.strip(), parse_yaml(text, f"--set {shortened(repr(setting))}")))
-    values = with_start(values)
+    values = with_settings(recipe_values(str(name_or_file)), settings)
+    return complete_recipe(values, f"recipe {name_or_file!r}", seed)
+
+
+def complete_recipe(values: dict[str, Any], source: str, seed: int | None = None) -> Recipe | StudyRecipe:
+    """The checked recipe that values describe; ``source`` is where they come from."""
+    values = _with_full_paths(with_start(values))
     if seed is not None:
         values["seeds"] = [seed]
-    source = f"recipe {name_or_file!r}"
     if "study" in values:
         study = StudyRecipe.read(values, source)
         find_study(study.study).settings.read(study.settings, source, "settings")
@@ -76,7 +76,10 @@ def load_recipe(name_or_file: str, settings: Sequence[str] = (), seed: int | Non
 
 def erased_differences(name_or_file: str, settings: Sequence[str]) -> list[str]:
     """One line for each setting in which the variants of a recipe differ, until ``settings`` make them the same."""
-    before, now = load_recipe(name_or_file), load_recipe(name_or_file, settings)
+    try:
+        before, now = load_recipe(name_or_file), load_recipe(name_or_file, settings)
+    except EvolventError:  # a recipe that cannot be run as it stands, such as one that starts from another run
+        return []
     if not isinstance(before, Recipe) or not isinstance(now, Recipe) or before.variants.keys() != now.variants.keys():
         return []
     lines = []
@@ -98,6 +101,34 @@ def _distinct(values: list[Any]) -> int:
     return len({json.dumps(value, sort_keys=True, default=str) for value in values})
 
 
+def with_settings(values: dict[str, Any], settings: Sequence[str]) -> dict[str, Any]:
+    """What a recipe says, with ``key=value`` settings laid over it; values are YAML.
+
+    >>> with_settings({"data": {"points": 400}}, ["data.points=1000"])
+    {'data': {'points': 1000}}
+    """
+    for setting in settings:
+        key, equals, text = str(setting).partition("=")
+        if not equals:
+            raise ConfigError(f"--set takes key=value such as optimizer.lr=0.05, got {shortened(repr(setting))}.")
+        values = set_value(values, *_spelt_out(key.strip(), parse_yaml(text, f"--set {shortened(repr(setting))}")))
+    return values
+
+
+def _with_full_paths(values: dict[str, Any]) -> dict[str, Any]:
+    """A recipe's values whose own data are named by absolute paths, in its variants too."""
+    variants = values.get("variants")
+    if isinstance(variants, dict):
+        placed = {
+            name: {**changes, "data": with_full_paths(changes["data"])}
+            if isinstance(changes, dict) and "data" in changes
+            else changes
+            for name, changes in variants.items()
+        }
+        values = {**values, "variants": placed}
+    return {**values, "data": with_full_paths(values["data"])} if "data" in values else values
+
+
 def _spelt_out(key: str, value: Any) -> tuple[str, Any]:
     """A setting with its shorthand written out: ``from=RUN`` and ``data=mnist``."""
     if key == "from":
@@ -105,8 +136,8 @@ def _spelt_out(key: str, value: Any) -> tuple[str, Any]:
     return ("data.name", value) if key == "data" and isinstance(value, str) else (key, value)
 
 
-def _set(values: dict[str, Any], key: str, value: Any) -> dict[str, Any]:
-    """A setting has the last word: it also replaces what variants say of the same section."""
+def set_value(values: dict[str, Any], key: str, value: Any) -> dict[str, Any]:
+    """A recipe's values with one setting changed, which has the last word: it also replaces what variants say of it."""
     values = assign(values, key, value)
     section, variants = key.partition(".")[0], values.get("variants")
     if section == "variants" or not isinstance(variants, dict):
@@ -118,7 +149,8 @@ def _set(values: dict[str, Any], key: str, value: Any) -> dict[str, Any]:
     return {**values, "variants": touched}
 
 
-def _read(name_or_file: str) -> dict[str, Any]:
+def recipe_values(name_or_file: str) -> dict[str, Any]:
+    """What a recipe says, as it was written."""
     path = Path(name_or_file)
     looks_like_file = path.suffix in (".yaml", ".yml")
     if looks_like_file and not path.is_file():

@@ -26,6 +26,7 @@ from evolvent.data import Batches, Material
 from evolvent.evolution import set_gradient
 from evolvent.experiments.branches import note_divergence
 from evolvent.experiments.checkpoints import remove_checkpoints
+from evolvent.experiments.data_record import data_record, refuse_changed_data
 from evolvent.experiments.environment import environment
 from evolvent.experiments.length import training_length
 from evolvent.experiments.observer import Observer
@@ -177,9 +178,11 @@ def run_cell(
     with quiet_lightning(), noticing_lost_peers(resources.world_size):
         plan = training_length(cell, task, Batches(material.train, cell.data.batch_size)).plan
         fabric = _make_fabric(cell, resources, several_turns=len(task.turns(plan)) > 1)
+        refuse_changed_data(folder, material)
         if fabric.is_global_zero:
             write_config(folder / "config.yaml", cell)
-            write_run_json(folder / "environment.json", environment(cell.seed, resources.devices, resources.nodes))
+            found = environment(cell.seed, resources.devices, resources.nodes)
+            write_run_json(folder / "environment.json", {**found, "data": data_record(material)})
         training = Training(
             cell,
             task,
@@ -245,6 +248,7 @@ def _conclude(training: Training, cost: Cost) -> Result:
             seconds=training.pace.trained,
             rows_per_second=training.rows[-1]["rows_per_second"],
             samples={name: list(values) for name, values in findings.samples.items()},
+            stopped=training.stopped,
             metrics_sha256=metrics_digest(folder),
         )
         check_still_there(folder)

@@ -102,7 +102,7 @@ def run_grid(
         if is_main_process():
             write_config(folder / "recipe.yaml", _with_earlier_seeds(recipe, folder))
         observer.grid_starts(cells, origin)
-        if parent and is_main_process():
+        if parent is not None and is_main_process():
             for job in jobs:
                 if said := branch_off(job.cell, job.folder, parent):
                     observer.cell_branches(job.cell, said)

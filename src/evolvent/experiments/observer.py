@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from evolvent.experiments.recipe import Cell
@@ -23,6 +23,7 @@ class TrainingProgress:
     seconds_left: float
     share_done: float
     epoch_ends: bool
+    watched: dict[str, float] = field(default_factory=dict)  # on the watched rows, after the last epoch
 
 
 class Observer:

@@ -15,6 +15,7 @@ from evolvent._core.config import Config
 from evolvent._core.errors import ConfigError, shortened
 from evolvent._core.slugs import slug
 from evolvent.tasks import TASKS, DataSettings, OptimizerConfig, ScheduleConfig, Setup, Task, TaskSettings
+from evolvent.tasks.own_data import without_other_origin
 
 FORMAT = 1
 """Number of the format of every file in a run folder; it changes when older files can no longer be read."""
@@ -149,7 +150,7 @@ class Cell(Config):
     @property
     def data_name(self) -> str:
         """What people call the data."""
-        named = (getattr(self.data, key, None) for key in ("name", "kind", "folder", "npz", "csv"))
+        named = (getattr(self.data, key, None) for key in ("title", "name", "kind"))
         return next((str(value) for value in named if value), self.task.name)
 
     @property
@@ -222,7 +223,7 @@ class Recipe(Config):
     def scope(self) -> tuple[str, str]:
         """Which data, and how many trainings, for lists of recipes."""
         cells = self.cells()
-        named = (str(getattr(cell.data, "name", cell.task.name)) for cell in cells)
+        named = (cell.data.title or cell.task.name for cell in cells)
         return ", ".join(dict.fromkeys(named)), str(len(cells))
 
     @property
@@ -269,8 +270,8 @@ _LENGTHS = ("epochs", "steps", "budget")
 def overlay(base: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
     """``base`` with the leaves of ``changes`` laid over it.
 
-    Naming another model drops the old model's options, another task its settings, and a length of training given in
-    one way drops one that was given in another.
+    Naming another model drops the old model's options, another task its settings, and data or a length of training
+    given in one way drop those that were given in another.
 
     >>> overlay({"a": {"b": 1, "c": 2}}, {"a": {"b": 5}})
     {'a': {'b': 5, 'c': 2}}
@@ -307,6 +308,8 @@ def _still_valid(section: str, old: dict[str, Any], changes: dict[str, Any]) -> 
     """What of an earlier section stays when ``changes`` are laid over it."""
     if section in ("model", "task") and changes.get("name", old.get("name")) != old.get("name"):
         return {}
+    if section == "data":
+        return without_other_origin(old, changes)
     if section == "training" and any(changes.get(key) is not None for key in _LENGTHS):
         return {key: value for key, value in old.items() if key not in _LENGTHS}
     return old

@@ -58,6 +58,7 @@ class Result:
     seconds: float
     rows_per_second: float | None  # in training
     samples: dict[str, list[float]] = field(default_factory=dict)  # of figures that are means over trainings
+    stopped: dict[str, str] = field(default_factory=dict)  # turn -> why its optimiser could do no more
     metrics_sha256: str = ""  # of metrics.csv; empty where an earlier version wrote the result
 
     @property

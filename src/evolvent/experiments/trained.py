@@ -9,6 +9,7 @@ from torch import Tensor
 
 from evolvent._core.errors import ConfigError
 from evolvent.data import Batches, Material
+from evolvent.experiments.data_record import data_warning
 from evolvent.experiments.engine import DataShelf, build_model
 from evolvent.experiments.recipe import Cell
 from evolvent.experiments.record import read_record
@@ -22,6 +23,8 @@ class TrainedCell:
     cell: Cell
     material: Material
     task: Task
+    warning: str = ""
+    """One line if the data are not those of the training any more; else empty."""
 
     def examples(self, count: int) -> Tensor:
         """A few inputs as the network takes them, at most ``count``."""
@@ -36,6 +39,11 @@ class TrainedCell:
             raise ConfigError(f"{self._named} has no images with a class each, which this analysis needs.")
         return found
 
+    def evaluate(self) -> Findings:
+        """Test the kept network once more."""
+        test = Batches(self.material.test, self.cell.data.rows_evaluated, self.cell.seed)
+        return self.task.conclude(test)
+
     @property
     def _named(self) -> str:
         return f"{self.cell.label}: the task {self.cell.task.name}"
@@ -47,12 +55,10 @@ def load_trained(folder: Path, shelf: DataShelf) -> TrainedCell:
     material = shelf.material(cell)
     task = cell.kind(build_model(cell, material), material, cell.setup)
     task.load_kept(folder / "model")
-    return TrainedCell(cell, material, task)
+    return TrainedCell(cell, material, task, data_warning(folder, material))
 
 
 def evaluate_run(folder: Path, data_folder: Path | None = None) -> tuple[Cell, list[Figure], Findings]:
     """Test the kept model of a cell's folder once more: the cell, what its figures are, and what was found."""
     trained = load_trained(folder, DataShelf(data_folder))
-    cell, task = trained.cell, trained.task
-    test = Batches(trained.material.test, cell.data.rows_evaluated, cell.seed)
-    return cell, list(task.figures), task.conclude(test)
+    return trained.cell, list(trained.task.figures), trained.evaluate()

@@ -86,7 +86,10 @@ class Training:
         self.sums: Sums = {}  # measures of this epoch's training batches so far
         self.rows: list[dict[str, float]] = []  # one per epoch
         self.kept = KeptState(task.figures[0], material.held_out and not task.chooses_best)
+        self._watched_figures: dict[str, float] = {}  # after the last epoch
         self.ended = False
+        self.stopped: dict[str, str] = {}  # turn -> why its optimiser could do no more
+        self._nothing_left = False
         self.pace = Pace()
         self.spectra = SpectrumRecord(folder) if fabric.is_global_zero else None
         self._level = 0  # refinements of multilevel training so far
@@ -141,7 +144,7 @@ class Training:
             now = self.pace.end_step()
             if now - self._told >= self._tell_seconds:
                 self._tell(self._training_figures(self.sums))  # this process's own
-            if self._out_of_time():
+            if self._nothing_left or self._out_of_time():
                 break
             self._stop_if_asked()
             if every and self.step % every == 0 and self.step < end:
@@ -169,6 +172,9 @@ class Training:
             group["lr"] = rate
         for name in turn.objectives or (turn.name,):
             self._descend(name, optimizer, batch)
+        if reason := getattr(optimizer.optimizer, "stopped", ""):
+            self.stopped[turn.name] = reason
+            self._nothing_left |= self.task.optimizer_stops(turn.name, reason)
 
     def _descend(self, name: str, optimizer: Any, batch: Any) -> None:
         """One step of an optimiser on the objective of that name."""
@@ -216,6 +222,7 @@ class Training:
         trained, watched = self._training_figures(added), self.task.figures_of(measured)
         self.sums = {} if self.turns else self.sums
         self.rows.append(self._row(trained, watched))
+        self._watched_figures = self._shown(watched)
         self.ended = self.task.epoch_ends(measured) or self._is_over()
         self.kept.consider(len(self.rows), watched[self.kept.score.name], last=self.ended)
         self.ended |= self.kept.out_of_patience(len(self.rows), self.cell.training.patience)
@@ -266,6 +273,8 @@ class Training:
         return gathered
 
     def _is_over(self) -> bool:
+        if self._nothing_left:
+            return True
         if self.length.steps is not None:
             return self.step >= self.length.steps
         return bool(self.rows) and self._out_of_time()
@@ -307,6 +316,7 @@ class Training:
             seconds_left=left,
             share_done=self.length.share_done(self.step, self.pace.used),
             epoch_ends=epoch_ends,
+            watched=self._watched_figures,
         )
         self.tell(progress)
 
@@ -358,6 +368,7 @@ class Training:
             self.fabric.strategy.precision.load_state_dict(state["precision"])
         self.sums = to_device(self._own_sums(state), self.fabric.device)
         self.step, self.rows, self.ended = state["step"], state["rows"], state["ended"]
+        self.stopped = dict(state.get("stopped", {}))
         self._checkpoint_step = self.step
         self._health = Health(state.get("first_objective"), bool(state.get("exploding")))
         self.kept.load(state)
@@ -398,6 +409,7 @@ class Training:
             "precision": self.fabric.strategy.precision.state_dict(),
             "sums": sums,
             "ended": self.ended,
+            "stopped": self.stopped,
             "rows": self.rows,
             **self.kept.state(),
             "used": self.pace.used,

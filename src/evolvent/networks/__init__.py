@@ -15,11 +15,14 @@ from evolvent.networks import (
     mobile,
     nonlocal_hamiltonian,
     odenet,
+    otflow,
     parabolic,
+    perceptron,
     points,
     prnet,
     resnet,
     resnet26,
+    velocity,
 )
 from evolvent.networks._files import load, save
 from evolvent.networks._graph_skeleton import GraphNetwork
@@ -30,10 +33,13 @@ from evolvent.networks.bsde import BsdeNetwork
 from evolvent.networks.diff_resnet import DiffusionNetwork
 from evolvent.networks.diff_resnet_fewshot import FewShotNetwork
 from evolvent.networks.nonlocal_block import NonlocalBlock
+from evolvent.networks.otflow import PotentialNetwork
+from evolvent.networks.perceptron import Perceptron
 from evolvent.networks.points import PointNetwork
 from evolvent.networks.refinement import refine
 from evolvent.networks.solution_block import COORDINATES, ExtrapolationWarning, SolutionBlock, solution_blocks
 from evolvent.networks.transfer_learning import transfer
+from evolvent.networks.velocity import VelocityNetwork
 
 __all__ = [
     "COORDINATES",
@@ -48,8 +54,11 @@ __all__ = [
     "ModelSpec",
     "NonlocalBlock",
     "Paper",
+    "Perceptron",
     "PointNetwork",
+    "PotentialNetwork",
     "SolutionBlock",
+    "VelocityNetwork",
     "bsde",
     "building",
     "cnn",
@@ -68,7 +77,9 @@ __all__ = [
     "model_entry",
     "nonlocal_hamiltonian",
     "odenet",
+    "otflow",
     "parabolic",
+    "perceptron",
     "points",
     "prnet",
     "refine",
@@ -77,4 +88,5 @@ __all__ = [
     "save",
     "solution_blocks",
     "transfer",
+    "velocity",
 ]

@@ -16,6 +16,7 @@ from evolvent._core.yaml_text import parse_yaml
 from evolvent.networks._registry import ModelSpec, create_model
 
 CONFIG, WEIGHTS = "config.yaml", "model.safetensors"
+MODEL = "model"  # where a run folder has its saved model
 _FORMAT = 1  # changes when older files can no longer be read
 
 
@@ -47,6 +48,9 @@ def save(model: nn.Module, folder: str | os.PathLike[str]) -> None:
 def load(folder: str | os.PathLike[str]) -> nn.Module:
     """Rebuild a network that :func:`save` wrote, in evaluation mode.
 
+    Args:
+        folder: the saved model, or a run folder with one training.
+
     Raises:
         ModelFileError: if the folder is not a saved model, or its files are foreign or truncated. Pickled models are
             refused.
@@ -57,6 +61,7 @@ def load(folder: str | os.PathLike[str]) -> nn.Module:
             f"{folder} is a file; a model is a folder with {CONFIG} and {WEIGHTS}, written by ev.save. "
             "Pickled models (.pt, .pth, .ckpt, .pkl) are refused, because reading one can run any code."
         )
+    folder = model_folder(folder)
     model = _rebuild(folder / CONFIG)
     tensors = read_tensors(folder / WEIGHTS)
     check_tensors(tensors, model.state_dict(), folder / WEIGHTS)
@@ -64,6 +69,25 @@ def load(folder: str | os.PathLike[str]) -> nn.Module:
     aligned = {name: tensor.clone() for name, tensor in tensors.items()}
     model.load_state_dict(aligned, assign=True)  # keeps the saved dtype
     return model.eval()
+
+
+def model_folder(folder: Path) -> Path:
+    """The folder of the saved model: the given one, or that of the only training of a run folder.
+
+    Raises:
+        ModelFileError: if a run folder has several trainings; the message names them.
+    """
+    if (folder / WEIGHTS).is_file():
+        return folder
+    if (folder / MODEL / WEIGHTS).is_file():
+        return folder / MODEL
+    found = sorted(folder.glob(f"cells/*/{MODEL}/{WEIGHTS}"))
+    if len(found) == 1:
+        return found[0].parent
+    if found:
+        names = ", ".join(str(path.parents[1].relative_to(folder)) for path in found[:6])
+        raise ModelFileError(f"{folder} has {len(found)} trained networks. Give the folder of one of them: {names}.")
+    return folder
 
 
 def _rebuild(path: Path) -> nn.Module:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, fields
 from functools import cache
-from typing import Annotated, Any, Literal, Self, TypeAlias, get_type_hints
+from types import NoneType
+from typing import Annotated, Any, Literal, NamedTuple, Self, TypeAlias, get_args, get_origin, get_type_hints
 
 from annotated_types import Ge, Gt, Len, Lt
 
@@ -36,6 +37,15 @@ Bias: TypeAlias = Annotated[bool, "learn a bias b inside the blocks, one number 
 Damping: TypeAlias = Annotated[float, Ge(0), Lt(math.inf), "damping gamma of antisymmetric dynamics"]
 
 
+class OptionInWords(NamedTuple):
+    """An option as people read it."""
+
+    name: str
+    values: str
+    default: str
+    meaning: str
+
+
 @dataclass(frozen=True, kw_only=True)
 class NetworkOptions:
     """The options of a family of networks: a field for each, annotated with limits and a description.
@@ -57,6 +67,18 @@ class NetworkOptions:
         hints = get_type_hints(cls, include_extras=True)
         notes = {name: getattr(hints[name], "__metadata__", ()) for name in cls.names()}
         return {name: next((n for n in found if isinstance(n, str)), "") for name, found in notes.items()}
+
+    def in_words(self) -> list[OptionInWords]:
+        """Each option: what it may be, its value here, and what it means.
+
+        >>> NetworkOptions().in_words()
+        [OptionInWords(name='num_classes', values='integer', default='10', meaning='number of classes')]
+        """
+        hints = get_type_hints(type(self), include_extras=True)
+        return [
+            OptionInWords(name, _in_words(hints[name]), _written(getattr(self, name)), meaning)
+            for name, meaning in self.descriptions().items()
+        ]
 
     @classmethod
     def read(cls, values: dict[str, Any], source: str) -> Self:
@@ -81,6 +103,31 @@ class ImageOptions(NetworkOptions):
 
     in_channels: InChannels = 3
     dropout: Dropout = 0.0
+
+
+_WORDS = {int: "integer", float: "number", bool: "true or false", str: "text", NoneType: "null"}
+
+
+def _in_words(annotation: Any) -> str:
+    """A type as a reader of recipes calls it."""
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        return _in_words(arguments[0])
+    if origin is Literal:
+        return " or ".join(map(str, arguments))
+    if origin is tuple:
+        whole = arguments[1:] == (...,)
+        return f"list of {_in_words(arguments[0])}s" if whole else f"[{', '.join(map(_in_words, arguments))}]"
+    if arguments:
+        return " or ".join(dict.fromkeys(map(_in_words, arguments)))
+    return _WORDS.get(annotation, getattr(annotation, "__name__", str(annotation)))
+
+
+def _written(value: Any) -> str:
+    """A value as recipes write it."""
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(_written, value))}]"
+    return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
 @cache

@@ -34,20 +34,21 @@ def _animation(animation: Animation, limit: int) -> str:
     """The decision regions, the moving points and a strip of still frames."""
     kept = evenly(animation.frames.shape[1], limit)
     frames, labels = np.nan_to_num(animation.frames.astype(np.float64))[:, kept], animation.labels[kept]
-    places = _places(frames)
+    places = _places(frames, animation.one_scale)
     description = f"{animation.title}: {len(kept)} points, coloured by class"
     moving = _svg(f"{description}, moving from first to last", _moving(places, labels))
     captions = animation.captions or [f"t = {t} of {len(places) - 1}" for t in range(len(places))]
-    panels = [figure(moving, "Through time, each frame scaled", "card moving")]
+    panels = [figure(moving, f"Through time{'' if animation.one_scale else ', each frame scaled'}", "card moving")]
     if animation.regions is not None:
         regions = _decisions(animation, frames[0], labels)
         panels.insert(0, figure(regions, "Decision regions", "card"))
     return f'<div class="panels flows">{"".join(panels)}</div>{_stills(places, labels, captions, description)}'
 
 
-def _places(frames: np.ndarray) -> np.ndarray:
-    """Positions in the picture: each frame fills it, with the same scale for both axes."""
-    low, high = frames.min(axis=1, keepdims=True), frames.max(axis=1, keepdims=True)  # (T, 1, 2)
+def _places(frames: np.ndarray, one_scale: bool) -> np.ndarray:
+    """Positions in the picture, which each frame or all of them together fill, with the same scale for both axes."""
+    over = (0, 1) if one_scale else 1
+    low, high = frames.min(axis=over, keepdims=True), frames.max(axis=over, keepdims=True)  # (T or 1, 1, 2)
     sizes = (high - low).max(axis=2, keepdims=True)
     return _scaled(frames, (low + high) / 2, np.where(sizes > 0, sizes, 1.0))
 

@@ -91,6 +91,10 @@ def _panel(field: Field, values: np.ndarray, span: tuple[float, float], colours:
     low, high = span if span[1] > span[0] else (span[0] - 0.5, span[0] + 0.5)
     axes.imshow(_colours(shrink(values, _LIMIT), low, high, colours), extent=field.extent, origin="lower",
                 aspect="auto", interpolation="none")  # fmt: skip
+    for path in () if field.paths is None else np.asarray(field.paths, dtype=np.float64):
+        axes.plot(*path.T, color="white", linewidth=0.7, alpha=0.8)
+        axes.plot(*path[-1], "o", color="white", markersize=1.8)
+    axes.set(xlim=field.extent[:2], ylim=field.extent[2:])
     _frame(axes)
     axes.set_xlabel(field.x_label)
     axes.set_ylabel(field.y_label)

@@ -17,6 +17,7 @@ from evolvent.tasks.findings import (
 )
 from evolvent.tasks.nodes import Nodes
 from evolvent.tasks.optimizers import OptimizerConfig, make_optimizer, needs_closure
+from evolvent.tasks.pde import Pde
 from evolvent.tasks.points import Points
 from evolvent.tasks.prnet import PRNet
 from evolvent.tasks.schedules import ScheduleConfig, learning_rate_factor
@@ -39,6 +40,7 @@ from evolvent.tasks.task import (
     to_device,
     trainable,
 )
+from evolvent.tasks.transport import Transport, energy_distance
 
 __all__ = [
     "TASKS",
@@ -59,6 +61,7 @@ __all__ = [
     "Nodes",
     "OptimizerConfig",
     "PRNet",
+    "Pde",
     "Plan",
     "Points",
     "ScheduleConfig",
@@ -68,9 +71,11 @@ __all__ = [
     "Table",
     "Task",
     "TaskSettings",
+    "Transport",
     "Turn",
     "add_sums",
     "check_turns",
+    "energy_distance",
     "evaluating",
     "learning_rate_factor",
     "make_optimizer",

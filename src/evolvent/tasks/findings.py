@@ -128,6 +128,7 @@ class Field:
     """A function on a rectangle, drawn as colours; with a reference, beside it and their difference.
 
     Shape: values and reference (rows, columns); the first row is the lowest. ``extent`` is left, right, bottom, top.
+    ``paths`` (N, T, 2) are lines drawn over the colours.
     """
 
     title: str
@@ -136,6 +137,7 @@ class Field:
     x_label: str = "x"
     y_label: str = "t"
     reference: np.ndarray | None = None
+    paths: np.ndarray | None = None
 
 
 @dataclass(frozen=True)
@@ -156,7 +158,8 @@ class Features:
 class Animation:
     """Points of the plane that move, and optionally which class each point of the plane is given.
 
-    ``captions`` say what each frame is; without them frames are numbered.
+    ``captions`` say what each frame is; without them frames are numbered. Each frame fills the picture, unless
+    ``one_scale`` keeps places where they are.
 
     Shape: frames (T, N, 2); labels (N,); regions (rows, columns), the first row the lowest, over the rectangle
     ``extent`` = (left, right, bottom, top) of the first frame's plane.
@@ -168,6 +171,7 @@ class Animation:
     regions: np.ndarray | None = None
     extent: tuple[float, float, float, float] | None = None
     captions: list[str] = field(default_factory=list)
+    one_scale: bool = False
 
 
 @dataclass(frozen=True)

@@ -54,7 +54,9 @@ def feature_path(model: PointNetwork, x: Tensor) -> Tensor:
     with evaluating(model):
         path = torch.stack(model.trajectories(x.to(next(model.parameters())))[0]).float().cpu()
     path = F.pad(path, (0, max(0, 2 - path.shape[2])))
-    start = F.pad(x, (0, path.shape[2] - 2))[None]
+    if path.shape[2] < x.shape[1]:
+        return path
+    start = F.pad(x, (0, path.shape[2] - x.shape[1]))[None]
     return path if torch.allclose(path[:1], start) else torch.cat((start, path))
 
 
@@ -63,10 +65,10 @@ def decision_regions(
 ) -> tuple[np.ndarray | None, tuple[float, float, float, float]]:
     """The class that a network gives to each point of a square, and where that lies.
 
-    None for the classes if an answer depends on the points beside it.
+    None for the classes if an answer depends on the points beside it, or points do not lie in a plane.
     """
     extent = (-reach, reach, -reach, reach)
-    if model.couples_batch:
+    if model.couples_batch or model.in_features != 2:
         return None, extent
     line = torch.linspace(-reach, reach, pixels)
     plane = torch.cartesian_prod(line, line).flip(1)  # rows go up, columns to the right

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar, Self
 
 import torch
-from pydantic import Field
+from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from evolvent._core.config import Config
@@ -15,11 +15,15 @@ from evolvent._core.errors import ConfigError
 from evolvent.data import (
     ImageBatch,
     ImageData,
+    ImageFiles,
     ImageSet,
     ImageSource,
     Material,
     Mean,
     Preprocess,
+    Stretched,
+    from_folder,
+    from_npz,
     load,
     mean_image,
     random_exposure,
@@ -30,6 +34,8 @@ from evolvent.data import (
 from evolvent.networks import ImageNetwork
 from evolvent.networks.roughness import weight_roughness
 from evolvent.tasks.findings import Features
+from evolvent.tasks.own_data import OwnPath, TestShare, check_origin, found_again
+from evolvent.tasks.prediction import ImageForm
 from evolvent.tasks.task import DataSettings, Setup, Sums, Task, TaskSettings
 
 _SPLIT_SEED = 0  # splits stay the same over seeds, so that seeds differ in training alone
@@ -48,9 +54,19 @@ class AugmentConfig(Config):
 
 
 class ImageDataSettings(DataSettings):
-    """A set of labelled images by name, how it is divided and how it is served."""
+    """Labelled images, a known set or your own; how they are divided and how they are served."""
 
-    name: str
+    name: str | None = Field(default=None, description="a known data set; else one of folder and npz is given")
+    folder: OwnPath | None = Field(
+        default=None, description="your own images: one folder for each class, or images and masks"
+    )
+    npz: OwnPath | None = Field(default=None, description="your own arrays: an archive with x and y")
+    test: TestShare | None = Field(
+        default=None, description="share of your own images for testing, if none are set apart; 0.2 if null"
+    )
+    resize: tuple[Annotated[int, Field(ge=1)], Annotated[int, Field(ge=1)]] | None = Field(
+        default=None, description="height and width that the images of a folder are resized to"
+    )
     batch_size: int | None = Field(default=100, ge=1, description="images of a step; all if null")
     validation: float = Field(
         default=0.0, ge=0, lt=1, description="share of the training images held out to choose the model"
@@ -63,6 +79,17 @@ class ImageDataSettings(DataSettings):
         default="image", description="what is subtracted: the mean image, or the mean colour, which no rotation changes"
     )
     augment: AugmentConfig = AugmentConfig()
+
+    @model_validator(mode="after")
+    def _one_origin(self) -> Self:
+        check_origin(dict(self), ("name", "folder", "npz"), ("test", "resize"))
+        if self.npz and self.resize:
+            raise ValueError("resize is for images in a folder; give arrays of the wanted size")
+        return self
+
+    @property
+    def title(self) -> str | None:
+        return self.name or Path(self.folder or self.npz or "").name
 
     @property
     def rows_evaluated(self) -> int | None:
@@ -99,13 +126,14 @@ class ImageTask(Task):
         images = images_of(material.train)
         self.preprocess = Preprocess(mean_image(images.images, setup.data.centre))
         self.classes = list(images.classes)
+        self.form = self._form(images)
 
     @classmethod
     def read(cls, data: ImageDataSettings, folder: Path | None) -> ImageData:
-        found = reduced(load(data.name, folder), data.reduce)
+        found = reduced(_read(data, folder), data.reduce)
         if found.train.has_masks != cls.has_masks:
             wanted = "segmentation" if found.train.has_masks else "classification"
-            raise ConfigError(f"{data.name} is a set for task.name {wanted}. Change task.name, or use another set.")
+            raise ConfigError(f"{data.title} is a set for task.name {wanted}. Change task.name, or use another set.")
         return found
 
     @classmethod
@@ -136,6 +164,7 @@ class ImageTask(Task):
             example=Preprocess(mean_image(some, data.centre))(some) if len(some) else None,
             options=options | {"readout": "segmentation" if cls.has_masks else "classification"},
             rows="images",
+            fingerprint="" if data.name else found.fingerprint,
         )
 
     @abstractmethod
@@ -182,8 +211,17 @@ class ImageTask(Task):
     def measure(self, batch: ImageBatch) -> Sums:
         return self.sums(self.model(self.preprocess(batch.images)), batch.labels)
 
+    def _form(self, images: ImageSet) -> ImageForm:
+        """How an image file becomes an input, as the training images did."""
+        readout, stored, factor = "mask" if self.has_masks else "class", images.images, self.setup.data.reduce
+        if isinstance(stored, ImageFiles):
+            return ImageForm(stored.reader, images.classes, readout)
+        channels, height, width = images.shape
+        return ImageForm(Stretched(channels, factor * height, factor * width), images.classes, readout, factor)
+
     def save_kept(self, folder: Path) -> None:
         self.preprocess.save(folder)
+        self.form.save(folder)
         super().save_kept(folder)
 
     def load_kept(self, folder: Path) -> None:
@@ -205,6 +243,18 @@ class ImageTask(Task):
             maps.append(in_time[:, shown].numpy())
             norms.append(in_time.flatten(1).norm(dim=1).numpy())
         return [Features("Features through time", image.cpu().numpy(), maps, norms)] if maps else []
+
+
+def _read(data: ImageDataSettings, folder: Path | None) -> ImageData:
+    if data.folder:
+        return from_folder(found_again(data.folder, folder), test=data.test, resize=data.resize)
+    if data.npz:
+        found = from_npz(found_again(data.npz, folder), test=data.test)
+        if not isinstance(found, ImageData):
+            raise ConfigError(f"{data.npz} has points, not images. Set task.name to points.")
+        return found
+    assert data.name is not None  # the section was checked
+    return load(data.name, folder)
 
 
 def _check_parts(share: float, held_out: ImageSet, rest: ImageSet) -> None:

@@ -1,29 +1,42 @@
-"""Optimisers by name: SGD and Adam with decay on weights only, and L-BFGS."""
+"""Optimisers by name: SGD, Adam, L-BFGS and methods with a dense inverse Hessian as papers use them, and those of
+``torch.optim`` with their own options."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, Literal
+import inspect
+from collections.abc import Callable, Iterable
+from typing import Any, Literal, Self
 
 import torch
-from pydantic import Field
+from pydantic import Field, model_validator
 from torch import nn
 
 from evolvent._core.config import Config
-from evolvent._core.errors import ConfigError, shortened
+from evolvent._core.errors import ConfigError, close_matches, shortened
+from evolvent.tasks.quasi_newton import QuasiNewton
 
+_ITERATIONS = 20  # of quasi-Newton methods in each step
 LARGEST_RATE = 1e30  # beyond it a step of single precision overflows
+_DENSE = ("bfgs", "ssbfgs", "ssbroyden")  # with a dense inverse Hessian; the last two are self-scaled
+_OURS = ("sgd", "adam", "lbfgs", *_DENSE)
+_GIVEN_ELSEWHERE = ("params", "lr", "weight_decay")
 
 
 class OptimizerConfig(Config):
     r"""Which optimiser, and the decay :math:`\tfrac{\alpha_1}{2}\|K\|_F^2` of weights (Bohn et al. 2021, eq. 4.7).
 
     Decay acts on tensors with two or more axes (matrices and convolution kernels), not on biases and normalisations,
-    unless it is told to act on all.
+    unless it is told to act on all. ``sgd``, ``adam`` and ``lbfgs`` take the keys here; any class of ``torch.optim``,
+    such as ``AdamW``, takes its own arguments as ``options``.
+
+    >>> OptimizerConfig(name="AdamW", lr=0.001, options={"amsgrad": True}).name
+    'AdamW'
     """
 
-    name: Literal["sgd", "adam", "lbfgs"] = "sgd"
-    lr: float = Field(default=0.1, gt=0, le=LARGEST_RATE)
+    name: str = Field(
+        default="sgd", description="sgd, adam, lbfgs, bfgs, ssbfgs, ssbroyden, or a class of torch.optim such as AdamW"
+    )
+    lr: float = Field(default=0.1, gt=0, le=LARGEST_RATE, description="dense methods search along a line from 1")
     momentum: float = Field(default=0.9, ge=0, lt=1, description="of SGD")
     nesterov: bool = Field(default=False, description="of SGD")
     betas: tuple[float, float] = Field(default=(0.9, 0.999), description="of Adam")
@@ -31,8 +44,35 @@ class OptimizerConfig(Config):
     decayed: Literal["weights", "all"] = Field(
         default="weights", description="what decays: tensors with two or more axes, or all parameters"
     )
-    iterations: int = Field(default=20, ge=1, description="of L-BFGS in each step")
+    iterations: int | None = Field(
+        default=None, ge=1, description="in each step, on one batch; 20 of L-BFGS and BFGS methods, else 1 if null"
+    )
     history: int = Field(default=20, ge=1, description="pairs of vectors that L-BFGS keeps")
+    options: dict[str, Any] = Field(default={}, description="further arguments of a class of torch.optim")
+
+    @model_validator(mode="after")
+    def _known(self) -> Self:
+        if self.name in _OURS:
+            if self.options:
+                raise ValueError(f"options are for classes of torch.optim such as AdamW; {self.name} has its own keys")
+            return self
+        kinds = torch_optimizers()
+        if self.name not in kinds:
+            near = close_matches(self.name, [*_OURS, *kinds])
+            guess = f"; near to it are {' and '.join(map(repr, near))}" if near else ""
+            raise ValueError(f"unknown optimiser {shortened(repr(self.name))}{guess}")
+        given = sorted(inspect.signature(kinds[self.name]).parameters.keys() - set(_GIVEN_ELSEWHERE))
+        for option in self.options:
+            if option not in given:
+                raise ValueError(f"{self.name} has no option {option!r}; it has {', '.join(given)}")
+        return self
+
+
+def torch_optimizers() -> dict[str, type[torch.optim.Optimizer]]:
+    """The classes of ``torch.optim`` by name, but for those that need sparse gradients."""
+    found = inspect.getmembers(torch.optim, inspect.isclass)
+    refused = (torch.optim.Optimizer, torch.optim.SparseAdam)
+    return {name: kind for name, kind in found if issubclass(kind, torch.optim.Optimizer) and kind not in refused}
 
 
 def make_optimizer(parameters: Iterable[nn.Parameter], config: OptimizerConfig) -> torch.optim.Optimizer:
@@ -49,18 +89,94 @@ def make_optimizer(parameters: Iterable[nn.Parameter], config: OptimizerConfig) 
 
 def _made(trained: list[nn.Parameter], config: OptimizerConfig) -> torch.optim.Optimizer:
     if config.name == "lbfgs":
-        return torch.optim.LBFGS(
-            trained,
-            lr=config.lr,
-            max_iter=config.iterations,
-            history_size=config.history,
-            line_search_fn="strong_wolfe",
-        )
+        return LimitedMemory(trained, config.lr, config.iterations or _ITERATIONS, config.history)
+    if config.name in _DENSE:
+        return QuasiNewton(trained, config.name, config.iterations or _ITERATIONS)
+    if config.name not in _OURS:
+        return _torch_optimizer(trained, config)
     groups = _decay_groups(trained, config)
     if config.name == "adam":
         fused = not torch.cuda.is_available()  # one pass over weights and moments instead of many
-        return torch.optim.Adam(groups, lr=config.lr, betas=config.betas, fused=fused)
-    return torch.optim.SGD(groups, lr=config.lr, momentum=config.momentum, nesterov=config.nesterov)
+        made = torch.optim.Adam(groups, lr=config.lr, betas=config.betas, fused=fused)
+    else:
+        made = torch.optim.SGD(groups, lr=config.lr, momentum=config.momentum, nesterov=config.nesterov)
+    return made if (config.iterations or 1) == 1 else Repeated(made, config.iterations or 1)
+
+
+class Repeated(torch.optim.Optimizer):
+    """Several iterations of a first-order method on one batch, as one step, like those of quasi-Newton methods.
+
+    Args:
+        inner: the method.
+        iterations: of each step.
+    """
+
+    needs_closure = True
+
+    def __init__(self, inner: torch.optim.Optimizer, iterations: int) -> None:
+        super().__init__(inner.param_groups, inner.defaults)
+        self.inner, self.iterations = inner, iterations
+        self._share()
+
+    def step(self, closure: Callable[[], Any]) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        first = None
+        for _ in range(self.iterations):
+            loss = closure()
+            first = loss if first is None else first
+            self.inner.step()
+        return first
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        super().load_state_dict(state_dict)
+        self._share()
+
+    def _share(self) -> None:
+        """Groups and state are the inner method's; this object gives them to whoever reads or restores them."""
+        self.inner.param_groups, self.inner.state = self.param_groups, self.state
+
+
+class LimitedMemory(torch.optim.LBFGS):
+    """PyTorch's L-BFGS, which goes on until rounding ends it; :attr:`stopped` says so after a step.
+
+    PyTorch's own tolerances suit float32. In float64 they would end trainings of small losses early, without a word.
+    """
+
+    def __init__(self, parameters: list[nn.Parameter], lr: float, iterations: int, history: int) -> None:
+        super().__init__(
+            parameters,
+            lr=lr,
+            max_iter=iterations,
+            history_size=history,
+            line_search_fn="strong_wolfe",
+        )
+        self.stopped = ""
+
+    def step(self, closure: Callable[[], Any]) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        group, before = self.param_groups[0], self._counts()
+        if self._params[0].dtype == torch.float64:  # which may be decided after this object was made
+            group["tolerance_grad"], group["tolerance_change"] = 1e-14, 1e-20
+        loss = super().step(closure)
+        iterations, evaluations = (now - then for now, then in zip(self._counts(), before, strict=True))
+        ended = iterations < group["max_iter"] and evaluations < group["max_eval"]
+        dtype = str(self._params[0].dtype)[6:]
+        self.stopped = f"no step changes the objective by more than {dtype} rounds it" if ended else ""
+        return loss
+
+    def _counts(self) -> tuple[int, int]:
+        state = self.state[self._params[0]]
+        return state.get("n_iter", 0), state.get("func_evals", 0)
+
+
+def _torch_optimizer(trained: list[nn.Parameter], config: OptimizerConfig) -> torch.optim.Optimizer:
+    kind = torch_optimizers()[config.name]
+    decays = "weight_decay" in inspect.signature(kind).parameters
+    if config.weight_decay and not decays:
+        raise ConfigError(f"{config.name} knows no weight decay; leave optimizer.weight_decay out.")
+    options = {key: tuple(value) if isinstance(value, list) else value for key, value in config.options.items()}
+    try:
+        return kind(_decay_groups(trained, config) if decays else trained, lr=config.lr, **options)  # pyright: ignore[reportCallIssue]
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise ConfigError(f"{config.name} does not take these options: {shortened(str(error), 150)}.") from None
 
 
 def needs_closure(optimizer: torch.optim.Optimizer) -> bool:

@@ -1,26 +1,30 @@
-"""Classes of points of the plane: the network's flow moves the points until straight lines separate the classes."""
+"""Classes of points, drawn in the plane or your own: a network's flow moves them until lines separate the classes."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal, Self, cast
 
 import numpy as np
 import torch
-from pydantic import Field
+from pydantic import Field, model_validator
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from evolvent._core.errors import ConfigError
 from evolvent._core.randomness import Stream, derive_seed, key
-from evolvent.data import Batches, Material, PointCloud, TensorSource
+from evolvent.data import Batches, Material, PointCloud, PointData, TensorSource, from_csv, from_npz, stratified
 from evolvent.networks import PointNetwork
 from evolvent.tasks.accuracy import class_figures, class_sums
 from evolvent.tasks.findings import Animation, Figure, Findings
 from evolvent.tasks.flow_view import FeatureRecord, decision_regions, evenly_chosen, feature_path, turning_view
 from evolvent.tasks.optimizers import OptimizerConfig
+from evolvent.tasks.own_data import OwnPath, TestShare, found_again
+from evolvent.tasks.prediction import PointForm
 from evolvent.tasks.task import DataSettings, Plan, Setup, Sums, Task, TaskSettings, Turn, register_task, trainable
+
+_SPLIT_SEED = 0  # of points of the user's own that are held out
 
 
 class PointsSettings(TaskSettings):
@@ -41,13 +45,37 @@ class PointsSettings(TaskSettings):
 
 
 class PointsData(PointCloud, DataSettings):
-    """Which points, new ones for each seed: for training, as many for testing, and perhaps some for validation."""
+    """Your own points, or drawn ones, new for each seed: for training, for testing, and perhaps for validation."""
 
-    test: Literal["drawn", "same"] = Field(default="drawn", description="further points, or those of the training")
+    csv: OwnPath | None = Field(default=None, description="your own points: a table with a column of classes")
+    npz: OwnPath | None = Field(default=None, description="your own points: an archive with x and y")
+    label: str | None = Field(default=None, description="column of the classes in the table; the last one if null")
+    test: Literal["drawn", "same"] | TestShare = Field(
+        default="drawn", description="further points, or those of the training; of your own points a share, else 0.2"
+    )
     labelled: int | None = Field(default=None, ge=1, description="points of each class whose class is trained on; all")
     validation: int = Field(
         default=0, ge=0, le=10**8, description="points of each class by which the best model is chosen"
     )
+
+    @model_validator(mode="after")
+    def _own_or_drawn(self) -> Self:
+        if self.csv and self.npz:
+            raise ValueError("give one of csv and npz")
+        if not self.own and (isinstance(self.test, float) or self.label):
+            raise ValueError("a share of test points and the column of classes are for your own points; give csv")
+        if self.own and self.labelled is not None:
+            raise ValueError("labelled is for drawn points; leave it out for your own")
+        return self
+
+    @property
+    def own(self) -> str | None:
+        """The file of the user's own points."""
+        return self.csv or self.npz
+
+    @property
+    def title(self) -> str | None:
+        return Path(self.own).name if self.own else None
 
     def trained_classes(self, classes: Tensor, seed: int) -> Tensor:
         """The classes, with -1 for points whose class is not to be trained on."""
@@ -62,6 +90,14 @@ class PointsData(PointCloud, DataSettings):
         return torch.where(order.flatten() < self.labelled, classes, -1)
 
 
+class OwnPoints(TensorSource):
+    """Points of the user's own, each feature shifted and scaled to mean 0 and deviation 1 over the training points."""
+
+    def __init__(self, x: Tensor, y: Tensor, form: PointForm) -> None:
+        super().__init__(form.scaled(x), y)
+        self.form = form
+
+
 @register_task("points")
 class Points(Task):
     """Classification of points by cross-entropy, of all at once or in batches."""
@@ -72,6 +108,9 @@ class Points(Task):
 
     def __init__(self, model: nn.Module, material: Material, setup: Setup) -> None:
         super().__init__(model, material, setup)
+        self.form = (
+            material.train.form if isinstance(material.train, OwnPoints) else PointForm.drawn(setup.data.classes)
+        )
         self.record = None
         if isinstance(model, PointNetwork) and setup.settings.recorded_epochs:
             x = material.test.take(torch.arange(len(material.test)), setup.seed, 0)[0]
@@ -79,11 +118,20 @@ class Points(Task):
             self.record = FeatureRecord(model, x, rows, setup.settings.recorded_epochs)
 
     @classmethod
-    def read(cls, data: PointsData, folder: Path | None) -> None:
-        """Points are drawn, not read."""
+    def read(cls, data: PointsData, folder: Path | None) -> PointData | None:
+        """Points are drawn, unless there is a file of them."""
+        if not data.own:
+            return None
+        place, share = found_again(data.own, folder), data.test if isinstance(data.test, float) else None
+        found = from_csv(place, label=data.label, test=share) if data.csv else from_npz(place, test=share)
+        if not isinstance(found, PointData):
+            raise ConfigError(f"{place} has images, not points. Set task.name to classification.")
+        return found
 
     @classmethod
-    def material(cls, found: None, data: PointsData, seed: int) -> Material:
+    def material(cls, found: PointData | None, data: PointsData, seed: int) -> Material:
+        if found is not None:
+            return _own_material(found, data)
         sizes = (data.points, data.points, data.validation)
         seeds = [derive_seed(*key(Stream.POINTS, seed, part)) for part in range(len(sizes))]
         train, test, further = (TensorSource(*data.draw(*drawn)) for drawn in zip(seeds, sizes, strict=True))
@@ -91,7 +139,7 @@ class Points(Task):
         train = TensorSource(train.columns[0], data.trained_classes(train.columns[1], seeds[-1]))
         return Material(
             data.kind, train, further if data.validation else test, test, origin="drawn from the seed", rows="points",
-            example=test.columns[0][:: -(-len(test) // 100)], options={"num_classes": data.classes, "in_features": 2},
+            example=_example(test), options={"num_classes": data.classes, "in_features": 2},
         )  # fmt: skip
 
     @classmethod
@@ -144,6 +192,28 @@ class Points(Task):
                 found.animations.append(shown)
         return found
 
+    def save_kept(self, folder: Path) -> None:
+        self.form.save(folder)
+        super().save_kept(folder)
+
     def _view(self, path: Tensor) -> np.ndarray:
         turning = self.setup.settings.projection == "turning" and path.shape[2] > 2
         return (turning_view(path) if turning else path[..., :2]).numpy()
+
+
+def _own_material(found: PointData, data: PointsData) -> Material:
+    """The user's own points; those for validation are taken from the training points, the same for all seeds."""
+    x, y = found.train
+    form = PointForm.of(x, found.columns, found.classes)
+    further, rest = stratified(y, data.validation * len(found.classes), _SPLIT_SEED)
+    train = OwnPoints(x[rest], y[rest], form)
+    test = train if data.test == "same" else OwnPoints(*found.test, form)
+    options = {"num_classes": len(found.classes), "in_features": x.shape[1], "width": max(8, x.shape[1])}
+    return Material(
+        found.name, train, OwnPoints(x[further], y[further], form) if data.validation else test, test,
+        origin=found.source, rows="points", example=_example(test), options=options, fingerprint=found.fingerprint,
+    )  # fmt: skip
+
+
+def _example(points: TensorSource) -> Tensor:
+    return points.columns[0][:: -(-len(points) // 100)]

@@ -40,6 +40,11 @@ class DataSettings(Config):
     eval_batch_size: int | None = Field(default=None, ge=1, description="rows evaluated at a time")
 
     @property
+    def title(self) -> str | None:
+        """What lists call the data; None for data that the task makes itself."""
+        return getattr(self, "name", None)
+
+    @property
     def rows_evaluated(self) -> int | None:
         """Rows evaluated at a time; None for all."""
         return self.eval_batch_size
@@ -137,8 +142,11 @@ class Task(nn.Module, ABC):
     Settings: ClassVar[type[TaskSettings]] = TaskSettings
     Data: ClassVar[type[DataSettings]] = DataSettings
 
-    figures: ClassVar[tuple[Figure, ...]]
-    """What :meth:`figures_of` gives; the first is the score, by which the best model is chosen."""
+    figures: tuple[Figure, ...]
+    """What :meth:`figures_of` and :meth:`conclude` give; the first is the score, by which the best model is chosen.
+
+    A class attribute; a task whose settings ask for more figures may extend it for itself.
+    """
 
     chooses_best: ClassVar[bool] = False
     """Whether the task itself keeps the best of its weights, in buffers; then the last state is saved, not the best."""
@@ -194,6 +202,10 @@ class Task(nn.Module, ABC):
 
     def epoch_ends(self, watched: Mapping[str, Tensor]) -> bool:
         """Called after the watched rows were measured; buffers may be changed. True ends the training here."""
+        return False
+
+    def optimizer_stops(self, turn: str, reason: str) -> bool:
+        """Called after a step in which a turn's optimiser could do no more; True ends the training here."""
         return False
 
     def conclude(self, test: Batches) -> Findings:

@@ -89,7 +89,6 @@ def _as_recipe(given: str | Mapping[str, Any] | Recipe) -> Recipe:
     return Recipe.read(overlay(values, {"training": {"checkpoint_steps": 2}}), "the recipe")
 
 
-
 def _check_source(part: str, source: Source, seed: int) -> None:
     rows = torch.linspace(0, len(source) - 1, min(len(source), 4)).round().long()
     with torch.random.fork_rng(devices=[]):
@@ -133,7 +132,6 @@ def _joined(parts: list[Any], like: Any, rows: int) -> Any:
     return parts[-1]
 
 
-
 def _check_figures(cell: Cell, material: Material, result: Result) -> None:
     task = prepare(cell, material, Resources()).task  # with the turns checked
     names = [figure.name for figure in task.figures]
@@ -155,7 +153,6 @@ def _check_findings(folder: Path, result: Result, data_folder: Path | None) -> N
     again, arrays_again = Findings.unpack(json.loads(json.dumps(plain(tree))), arrays).pack()
     claim(tree == again, "findings: they are not the same after pack and unpack.")
     claim(arrays.keys() == arrays_again.keys(), "findings: arrays are lost by pack and unpack.")
-
 
 
 class _PowerCut(Exception):
@@ -214,7 +211,6 @@ def _metrics(folder: Path) -> dict[str, list[float]]:
     return {name: values for name, values in found.items() if name not in _TIMES}
 
 
-
 def _why_not_shared(cell: Cell, material: Material) -> str:
     if not all(source.shareable for source in (material.train, material.watched)):
         return "a source is not shareable"
@@ -259,7 +255,6 @@ def _weights(folder: Path) -> dict[str, Tensor]:
     state = read_checkpoint(folder)
     assert state is not None
     return state["task"]
-
 
 
 def _check_report(folder: Path) -> None:

@@ -79,7 +79,7 @@ def test_every_truncation_is_refused(tmp_path, rng, craft):
         ({"data": np.zeros((1, 100), np.uint8), "labels": [0]}, r"found uint8 \(1, 100\)"),
         ({"data": np.zeros((1, 3072), np.uint8), "labels": ["cat"]}, "list of integers"),
         ({"data": np.zeros((1, 3072), np.uint8)}, "'labels' must be a list"),
-        ({"data": np.zeros((1, 3072), np.uint8), "labels": [0, 1]}, "images but"),
+        ({"data": np.zeros((1, 3072), np.uint8), "labels": [0, 1]}, "every image has one label"),
         ({"data": np.zeros((1, 3072), np.uint8), "labels": [11]}, "labels 0 ... 9 are expected"),
     ],
 )

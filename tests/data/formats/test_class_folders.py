@@ -7,6 +7,7 @@ from PIL import Image
 
 from evolvent.data import Batches, ImageFiles, ImageSource, check, load, mean_image, reduced, split
 from evolvent.data.formats.image_folders import read_class_folders
+from evolvent.data.picture_readers import CentredSquare
 from evolvent.errors import DataError
 
 SIZES = {"train": ((40, 30), (31, 57), (64, 64)), "val": ((50, 20),)}  # width, height
@@ -50,7 +51,7 @@ def test_the_middle_of_an_image_is_cut_out(tmp_path):
     pixels = np.zeros((32, 64, 3), np.uint8)
     pixels[2:30, 18:46] = 200  # the centred square without its margin of 2 pixels
     Image.fromarray(pixels).save(tmp_path / "wide.png")
-    image = ImageFiles(tmp_path, ["wide.png"], side=28)[0]
+    image = ImageFiles(tmp_path, ["wide.png"], CentredSquare(28))[0]
     assert image.eq(200).all()
 
 

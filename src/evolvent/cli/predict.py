@@ -1,0 +1,103 @@
+"""``evolvent predict`` and ``export``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from evolvent.tasks.prediction import ImagePredictor, PointPredictor
+
+_ROWS = 40  # of the table on the terminal
+
+
+def predict(
+    run: Annotated[Path, typer.Argument(help="Run folder of one training.")],
+    files: Annotated[list[Path], typer.Argument(help="PNG or JPEG images, folders of them, or CSV tables of points.")],
+    csv: Annotated[Path | None, typer.Option(help="Write all answers as a CSV file.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for the masks of a segmentation, as PNG; else masks/ in the run.")
+    ] = None,
+) -> None:
+    """Ask a trained network about files: the class of each image or point, or of each pixel."""
+    from evolvent._core.errors import ConfigError
+    from evolvent.cli.display import show_line, show_table, working
+    from evolvent.report.numbers import percent
+    from evolvent.tasks.prediction import MaskPredictions, load_predictor
+
+    with working(f"reading {run}"):
+        predictor = load_predictor(run)
+    inputs = _inputs(files, predictor)
+    with working(f"predicting {len(inputs)} files") as tell:
+        found = predictor(inputs, tell)
+    if out is not None and not isinstance(found, MaskPredictions):
+        raise ConfigError("--out is for the masks of a segmentation; this network gives one class. Use --csv.")
+    columns, rows = found.table()
+    if csv is not None:
+        _write_csv(csv, columns, rows)
+    shown = [[percent(cell) if isinstance(cell, float) else str(cell) for cell in row] for row in rows[:_ROWS]]
+    show_table(columns, shown)
+    if len(rows) > _ROWS:
+        show_line(f"and {len(rows) - _ROWS:,} more; --csv FILE writes all.")
+    if csv is not None:
+        show_line(f"answers: {csv}")
+    if isinstance(found, MaskPredictions):
+        folder = run / "masks" if out is None else out
+        found.save(folder)
+        show_line(f"masks: {folder}")
+
+
+def _inputs(files: list[Path], predictor: ImagePredictor | PointPredictor) -> list[str]:
+    """The files themselves, and those below folders."""
+    from evolvent._core.errors import DataError
+    from evolvent.data.picture_readers import SUFFIXES
+    from evolvent.tasks.prediction import ImagePredictor
+
+    suffixes = SUFFIXES if isinstance(predictor, ImagePredictor) else (".csv",)
+    found = []
+    for path in files:
+        inside = sorted(p for p in path.rglob("*") if p.suffix.lower() in suffixes) if path.is_dir() else [path]
+        if not inside:
+            raise DataError(f"{path} has no {' or '.join(suffixes)} files. Give another folder, or files.")
+        found += map(str, inside)
+    return found
+
+
+def _write_csv(path: Path, columns: list[str], rows: list[list[Any]]) -> None:
+    import csv
+    import io
+
+    from evolvent._core.files import write_text
+
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows([f"{cell:.6f}" if isinstance(cell, float) else cell for cell in row] for row in rows)
+    write_text(path, text.getvalue())
+
+
+def export(
+    run: Annotated[Path, typer.Argument(help="Run folder of one training.")],
+    to: Annotated[str, typer.Option(help="onnx, torch-export or aot.")] = "onnx",
+    out: Annotated[Path | None, typer.Option(help="File to write; else model.onnx or model.pt2 in the run.")] = None,
+) -> None:
+    """Write a trained network, with its preprocessing, as a file that runs without this library."""
+    from evolvent._core.errors import UnknownNameError
+    from evolvent.cli.display import show_line, working
+    from evolvent.networks.exporting import SUFFIXES, export_network
+    from evolvent.tasks.prediction import load_predictor
+
+    if to not in SUFFIXES:
+        raise UnknownNameError("format", to, SUFFIXES, f"Known are {', '.join(SUFFIXES)}.")
+    with working(f"reading {run}"):
+        predictor = load_predictor(run)
+    path = run / f"model{SUFFIXES[to]}" if out is None else out
+    network, example = predictor.for_export()
+    with working(f"writing {path}"):
+        found = export_network(network, example, path, to, notes={"classes": list(predictor.classes)})  # pyright: ignore[reportArgumentType]
+    batch = "any number of inputs" if found.any_batch else f"{len(example)} inputs at a time"
+    shape = " x ".join(map(str, example.shape[1:]))
+    show_line(f"{path}: takes {batch} of shape {shape}, {str(example.dtype).removeprefix('torch.')}; "
+              f"gives the probability of each class; largest difference {found.difference:.1e}")  # fmt: skip

@@ -1,0 +1,69 @@
+"""Archives of your own arrays: ``.npz`` files, read and written without pickle."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from evolvent._core.errors import DataError
+from evolvent._core.files import atomic_path
+from evolvent.data.formats.npz import read_fields
+from evolvent.data.image_set import ImageData, ImageSet
+from evolvent.data.own.arrays import from_arrays
+from evolvent.data.own.point_set import PointData
+
+_TRAIN = (("x", "y"), ("images", "labels"), ("x_train", "y_train"), ("train_images", "train_labels"))
+_TEST = (("x_test", "y_test"), ("images_test", "labels_test"), ("test_images", "test_labels"))
+_NAMES = ("classes", "columns")
+_KNOWN = frozenset(name for pair in (*_TRAIN, *_TEST) for name in pair) | set(_NAMES)
+
+
+def from_npz(path: str | os.PathLike[str], *, test: float | None = None) -> ImageData | PointData:
+    """Your own archive as data for trainings.
+
+    Args:
+        path: an ``.npz`` file with ``x`` and ``y``, or ``images`` and ``labels``, in the forms of :func:`from_arrays`;
+            optionally ``x_test`` and ``y_test``, and ``classes``, the names of the classes.
+        test: the share of rows for testing, if the archive has no test part; 0.2 unless given.
+    """
+    path = Path(path).expanduser().absolute()
+    if not path.is_file():
+        raise DataError(f"there is no archive {path}. Write one with numpy.savez({path.name!r}, x=..., y=...).")
+    fields = read_fields(path, _KNOWN)
+    train, held = _pair(fields, _TRAIN), _pair(fields, _TEST)
+    if train is None:
+        raise DataError(f"{path} must have the arrays x and y, or images and labels; it has {_listed(path)}.")
+    names = {key: fields[key].astype(str).tolist() for key in _NAMES if key in fields}
+    found = from_arrays(*train, *(held or ()), test=test, name=path.stem, **names)
+    section = {"npz": str(path)} | ({} if test is None else {"test": test})
+    source = found.source.replace("arrays in memory", f"{path.name} in {path.parent}")
+    return replace(found, section=section, source=source)
+
+
+def write_npz(path: str | os.PathLike[str], data: ImageData | PointData) -> None:
+    """Write data as an archive that :func:`from_npz` reads back, complete or not at all."""
+    if isinstance(data, PointData):
+        parts = [[part.numpy() for part in pair] for pair in (data.train, data.test)]
+        names = {"columns": np.array(data.columns)}
+    else:
+        parts = [_columns(part) for part in (data.train, data.test)]
+        names = {}
+    fields = dict(zip(("x", "y", "x_test", "y_test"), (column for part in parts for column in part), strict=True))
+    with atomic_path(Path(path)) as draft, draft.open("wb") as file:
+        np.savez(file, allow_pickle=False, classes=np.array(data.classes), **fields, **names)
+
+
+def _columns(images: ImageSet) -> list[np.ndarray]:
+    return [images.tensor.cpu().numpy(), images.labels.cpu().numpy()]
+
+
+def _pair(fields: dict[str, np.ndarray], names: tuple[tuple[str, str], ...]) -> tuple[np.ndarray, np.ndarray] | None:
+    return next(((fields[x], fields[y]) for x, y in names if x in fields and y in fields), None)
+
+
+def _listed(path: Path) -> str:
+    with np.load(path, allow_pickle=False) as archive:
+        return ", ".join(archive.files[:8]) or "none"

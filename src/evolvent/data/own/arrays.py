@@ -1,0 +1,188 @@
+"""Arrays in memory as data that trainings take: images, images with masks, or points."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from evolvent._core.errors import DataError
+from evolvent.data.image_set import ImageData, ImageSet
+from evolvent.data.own.parts import class_numbers, held_out_rows, refuse_second_test
+from evolvent.data.own.point_set import PointData
+
+IGNORE = 255
+_USUAL_CHANNELS = (1, 3)
+
+
+def from_arrays(
+    x: Any,
+    y: Any,
+    x_test: Any = None,
+    y_test: Any = None,
+    *,
+    classes: Sequence[str] | None = None,
+    test: float | None = None,
+    columns: Sequence[str] | None = None,
+    name: str = "arrays",
+) -> ImageData | PointData:
+    """Your own arrays or tensors as data for trainings.
+
+    Args:
+        x: images, uint8 or floating-point numbers from 0 to 1, of shape (N, H, W), (N, H, W, C) or (N, C, H, W); or
+            points, numbers of shape (N, d).
+        y: a class for each row, numbers or words; or a class for each pixel, whole numbers (N, H, W) with 255 for none.
+        x_test, y_test: the test part; without, a stratified share of the rows becomes it.
+        classes: names of the classes; then labels are indices into them.
+        test: the share of test rows, 0.2 unless given.
+        columns: names of the features of points.
+        name: what reports call the data.
+
+    >>> digits = from_arrays(np.zeros((10, 8, 6), np.uint8), ["even", "odd"] * 5)
+    >>> digits.train.shape, len(digits.test), digits.classes
+    ((1, 8, 6), 2, ('even', 'odd'))
+    """
+    if (x_test is None) != (y_test is None):
+        raise DataError(f"{name}: give both x_test and y_test, or neither.")
+    parts = [(as_array(x), as_array(y))]
+    if x_test is not None:
+        refuse_second_test(test, name)
+        parts.append((as_array(x_test), as_array(y_test)))
+    for part, (rows, labels) in zip(("x", "x_test"), parts, strict=False):
+        if rows.ndim < 2 or len(rows) != len(labels):
+            given = f"{rows.shape} and {labels.shape}"
+            raise DataError(f"{name}: {part} must have as many rows as its labels, got arrays of shape {given}.")
+        if len(rows) == 0:
+            raise DataError(f"{name}: {part} is empty. Give at least one row.")
+    if parts[0][0].ndim == 2:
+        return _points(parts, classes, test, columns, name)
+    return _images(parts, classes, test, name)
+
+
+def as_array(values: Any) -> np.ndarray:
+    """Arrays, tensors and nested lists as arrays of numbers or words."""
+    array = values.detach().cpu().numpy() if isinstance(values, Tensor) else np.asarray(values)
+    if array.dtype.kind not in "iubfU":
+        raise DataError(f"arrays of numbers or words are expected, got {array.dtype} {array.shape}.")
+    return array
+
+
+def pixels(images: np.ndarray, what: str) -> Tensor:
+    """Images of one of the accepted forms as uint8 (N, C, H, W)."""
+    if images.ndim == 3:
+        images = images[:, None]
+    elif images.ndim == 4 and _channels_last(images.shape):
+        images = images.transpose(0, 3, 1, 2)
+    if images.ndim != 4 or 0 in images.shape:
+        raise DataError(
+            f"{what}: images of shape (N, H, W), (N, H, W, C) or (N, C, H, W) are expected, found {images.shape}."
+        )
+    return torch.from_numpy(np.require(_bytes(images, what), requirements=["C", "W"]))
+
+
+def _channels_last(shape: tuple[int, ...]) -> bool:
+    """Whether the last axis is that of the channels: it has the usual number of them, or else is the shorter one."""
+    first, last = shape[1], shape[3]
+    if (first in _USUAL_CHANNELS) != (last in _USUAL_CHANNELS):
+        return last in _USUAL_CHANNELS
+    return last < first
+
+
+def _bytes(images: np.ndarray, what: str) -> np.ndarray:
+    if images.dtype == np.uint8:
+        return images
+    if images.dtype.kind == "f" and images.size and images.min() >= 0 and images.max() <= 1:
+        return np.rint(255 * images).astype(np.uint8)
+    if images.dtype.kind == "i" and images.size and images.min() >= 0 and images.max() <= 255:
+        return images.astype(np.uint8)
+    low, high = (images.min(), images.max()) if images.size else (0, 0)
+    raise DataError(
+        f"{what}: bytes from 0 to 255, or floating-point numbers from 0 to 1, are expected as pixels, found "
+        f"{images.dtype} from {low:g} to {high:g}."
+    )
+
+
+def _images(
+    parts: list[tuple[np.ndarray, np.ndarray]], classes: Sequence[str] | None, test: float | None, name: str
+) -> ImageData:
+    images = [pixels(x, name) for x, _ in parts]
+    if any(part.shape[1:] != images[0].shape[1:] for part in images):
+        raise DataError(
+            f"{name}: training images are {tuple(images[0].shape[1:])}, test images {tuple(images[1].shape[1:])}; both "
+            "must have one shape."
+        )
+    if parts[0][1].ndim == 3:
+        sets = masked_sets(list(zip(images, (y for _, y in parts), strict=True)), classes, name)
+    else:
+        labels, names = class_numbers([y for _, y in parts], classes, name)
+        sets = [ImageSet(x, y, names) for x, y in zip(images, labels, strict=True)]
+    return image_data(name, sets, test, "arrays in memory")
+
+
+def masked_sets(parts: Sequence[tuple[Tensor, np.ndarray]], classes: Sequence[str] | None, what: str) -> list[ImageSet]:
+    """Images with a label for each pixel.
+
+    Masks of 0 and 255 alone, as drawing programs write them, are background and foreground.
+    """
+    for images, masks in parts:
+        if masks.dtype.kind not in "iub" or masks.shape != (len(images), *images.shape[2:]):
+            wanted = (len(images), *images.shape[2:])
+            raise DataError(f"{what}: masks of whole numbers {wanted} are expected, found {masks.dtype} {masks.shape}.")
+    values = np.unique(np.concatenate([np.unique(masks) for _, masks in parts]))
+    if values.min() < 0 or values.max() > IGNORE:
+        found = f"{values.min()} ... {values.max()}"
+        raise DataError(f"{what}: masks have labels 0 ... 254, and 255 for none, found {found}.")
+    drawn = classes is None and values.tolist() == [0, IGNORE]
+    known = values[values != IGNORE]
+    if known.size == 0:
+        raise DataError(f"{what}: no pixel has a class; 255 stands for none.")
+    count = 2 if drawn else max(2, int(known.max()) + 1)
+    names = tuple(map(str, classes)) if classes else ("background", "foreground") if drawn else numbered(count)
+    if count > len(names):
+        raise DataError(f"{what}: {len(names)} classes are named, but masks have labels up to {count - 1}.")
+    return [
+        ImageSet(images, torch.from_numpy(np.where(masks == IGNORE, 1, 0) if drawn else masks).byte(), names, IGNORE)
+        for images, masks in parts
+    ]
+
+
+def numbered(count: int) -> tuple[str, ...]:
+    """Names of classes that have none."""
+    return tuple(map(str, range(count)))
+
+
+def image_data(name: str, sets: Sequence[ImageSet], test: float | None, source: str, **more: Any) -> ImageData:
+    """A training part with a test part, which is taken from it if it is not given."""
+    train, drawn = sets[0], ""
+    if len(sets) == 1:
+        strata = torch.zeros(len(train), dtype=torch.int64) if train.has_masks else train.labels
+        held, rest = held_out_rows(strata, test, name)
+        sets = train.subset(rest), train.subset(held)
+        drawn = f", {len(held) / len(train):.0%} of them drawn for testing"
+    text = f"{source}, {len(sets[0]):,} / {len(sets[1]):,} images{drawn}"
+    return ImageData(name, sets[0], sets[1], text, **more)
+
+
+def _points(
+    parts: list[tuple[np.ndarray, np.ndarray]],
+    classes: Sequence[str] | None,
+    test: float | None,
+    columns: Sequence[str] | None,
+    name: str,
+) -> PointData:
+    width = parts[0][0].shape[1]
+    for x, _ in parts:
+        if x.dtype.kind not in "iubf" or x.shape[1:] != (width,) or not np.isfinite(x).all():
+            raise DataError(f"{name}: points must be rows of {width} finite numbers, found {x.dtype} {x.shape}.")
+    labels, names = class_numbers([y for _, y in parts], classes, name)
+    tensors = [(torch.from_numpy(x.astype(np.float32)), y) for (x, _), y in zip(parts, labels, strict=True)]
+    named = tuple(columns) if columns else tuple(f"x{k}" for k in range(width))
+    if len(tensors) == 1:
+        (x, y), (held, rest) = tensors[0], held_out_rows(labels[0], test, name)
+        tensors = [(x[rest], y[rest]), (x[held], y[held])]
+    found = PointData(name, tensors[0], tensors[1], names, named, "")
+    return replace(found, source=f"arrays in memory, {len(found.train[1]):,} / {len(found.test[1]):,} points")

@@ -1,0 +1,75 @@
+"""Labels as class numbers, and the test part of data that have none."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from evolvent._core.errors import ConfigError, DataError, shortened
+from evolvent._core.randomness import Stream
+from evolvent.data.splits import share, stratified
+
+DEFAULT_TEST = 0.2
+MOST_CLASSES = 10_000
+_SPLIT_SEED = 0  # the same rows on every machine and in every run
+
+
+def class_numbers(
+    parts: Sequence[np.ndarray], classes: Sequence[str] | None, what: str
+) -> tuple[list[Tensor], tuple[str, ...]]:
+    """Labels of several parts as int64 tensors, and the names of the classes.
+
+    With names of classes, labels are indices into them. Else every label that occurs, a number or a word, is a class.
+
+    >>> numbers, names = class_numbers([np.array(["cat", "dog", "cat"])], None, "labels")
+    >>> numbers[0].tolist(), names
+    ([0, 1, 0], ('cat', 'dog'))
+    """
+    flat = [_one_each(labels, what) for labels in parts]
+    if classes is not None:
+        return [_indices(labels, len(classes), what) for labels in flat], tuple(map(str, classes))
+    whole = np.concatenate(flat)
+    values = np.unique(whole)
+    if not 2 <= len(values) <= MOST_CLASSES:
+        raise DataError(f"{what}: 2 to {MOST_CLASSES:,} classes are expected, found {len(values):,}.")
+    return [torch.from_numpy(np.searchsorted(values, labels)) for labels in flat], tuple(map(str, values.tolist()))
+
+
+def _one_each(labels: np.ndarray, what: str) -> np.ndarray:
+    labels = labels.reshape(-1) if labels.size == len(labels) else labels
+    if labels.dtype.kind == "f" and labels.size and (labels == np.rint(labels)).all():
+        labels = labels.astype(np.int64)  # whole numbers that a table or a framework kept as floating point
+    if labels.ndim != 1 or labels.dtype.kind not in "iubU":
+        found = f"{labels.dtype} {labels.shape}"
+        raise DataError(f"{what}: one whole number or word per row is expected as label, found {found}.")
+    return labels.astype(np.int64) if labels.dtype.kind in "iub" else labels
+
+
+def _indices(labels: np.ndarray, count: int, what: str) -> Tensor:
+    if labels.dtype.kind != "i" or (labels.size and not 0 <= labels.min() <= labels.max() < count):
+        found = shortened(", ".join(map(str, np.unique(labels)[:5])))
+        raise DataError(f"{what}: labels 0 ... {count - 1} are expected, for {count} classes, found {found}.")
+    return torch.from_numpy(labels)
+
+
+def held_out_rows(strata: Tensor, fraction: float | None, what: str) -> tuple[Tensor, Tensor]:
+    """Rows of a stratified test part, a fifth unless told otherwise, and the rows that are left for training."""
+    fraction = DEFAULT_TEST if fraction is None else fraction
+    if not 0 < fraction < 1:
+        raise ConfigError(f"the share of test rows must lie between 0 and 1, got {fraction!r}.")
+    count = share(len(strata), fraction)
+    if not 0 < count < len(strata):
+        raise DataError(
+            f"{what}: a share of {fraction:g} of {len(strata)} rows leaves none on one side. Give more rows, or "
+            "another share as data.test."
+        )
+    return stratified(strata, count, _SPLIT_SEED, Stream.TEST_SPLIT)
+
+
+def refuse_second_test(fraction: float | None, what: str) -> None:
+    """A share of test rows makes no sense where there are test rows already."""
+    if fraction is not None:
+        raise ConfigError(f"{what} has a test part of its own; leave data.test out.")

@@ -1,0 +1,102 @@
+"""Tables of points with a class each: ``.csv`` files."""
+
+from __future__ import annotations
+
+import csv
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from evolvent._core.errors import DataError, UnknownNameError
+from evolvent.data.formats.arrays import parsing
+from evolvent.data.own.arrays import from_arrays
+from evolvent.data.own.point_set import PointData
+
+
+@dataclass(frozen=True)
+class Table:
+    """The cells of a CSV file as text, with a name for each column."""
+
+    path: Path
+    columns: list[str]
+    rows: list[list[str]]
+    first_line: int  # of the file, in which the first row stands
+
+    def numbers(self, columns: Sequence[str]) -> np.ndarray:
+        """Some columns as float32 (N, columns)."""
+        places = [self.place(name) for name in columns]
+        found = np.empty((len(self.rows), len(places)), np.float32)
+        for k, row in enumerate(self.rows):
+            for j, place in enumerate(places):
+                found[k, j] = self._number(k, row[place], columns[j])
+        return found
+
+    def place(self, name: str) -> int:
+        """Where a column stands."""
+        if name not in self.columns:
+            raise UnknownNameError(f"column of {self.path.name}", name, self.columns, "Set data.label.")
+        return self.columns.index(name)
+
+    def _number(self, row: int, text: str, column: str) -> float:
+        value = _as_number(text)
+        if value is None or not np.isfinite(value):
+            line = self.first_line + row
+            raise DataError(
+                f"{self.path}, line {line}: {text[:40]!r} in column {column!r} is not a finite number. Mend or delete "
+                "the line; the column of the classes is data.label."
+            )
+        return value
+
+
+def from_csv(path: str | os.PathLike[str], *, label: str | None = None, test: float | None = None) -> PointData:
+    """Your own table of points, one in each line, as data for trainings.
+
+    Args:
+        path: a ``.csv`` file of numbers and one column of classes; a first line without numbers names the columns.
+        label: name of the column of classes; the last one unless given.
+        test: the share of rows for testing, 0.2 unless given.
+    """
+    table = read_table(path)
+    chosen = label or table.columns[-1]
+    place = table.place(chosen)
+    features = [name for name in table.columns if name != chosen]
+    if not features:
+        raise DataError(f"{table.path} has one column; at least one of numbers and one of classes are expected.")
+    words = [row[place] for row in table.rows]
+    whole = [_as_number(word) for word in words]
+    labels = np.array(words if any(v is None or v % 1 for v in whole) else [int(v) for v in whole if v is not None])
+    found = from_arrays(table.numbers(features), labels, columns=features, test=test, name=table.path.stem)
+    assert isinstance(found, PointData)
+    section = {"csv": str(table.path), "label": label} | ({} if test is None else {"test": test})
+    source = found.source.replace("arrays in memory", f"{table.path.name} in {table.path.parent}")
+    return replace(found, section=section, source=source)
+
+
+def read_table(path: str | os.PathLike[str]) -> Table:
+    """The cells of a CSV file; columns without names are called x0, x1, ..."""
+    path = Path(path).expanduser().absolute()
+    if not path.is_file():
+        raise DataError(f"there is no table {path}. Give the path of a .csv file.")
+    with parsing(path), path.open(newline="", encoding="utf-8-sig") as file:
+        lines = [[cell.strip() for cell in row] for row in csv.reader(file) if row]
+    if not lines:
+        raise DataError(f"{path} is empty. Write one point in each line.")
+    named = all(_as_number(cell) is None for cell in lines[0])
+    columns = lines[0] if named else [f"x{k}" for k in range(len(lines[0]))]
+    rows = lines[1:] if named else lines
+    if not rows or len(set(columns)) != len(columns):
+        raise DataError(f"{path} must have lines of points, and columns of different names.")
+    for number, row in enumerate(rows, start=2 if named else 1):
+        if len(row) != len(columns):
+            raise DataError(f"{path}, line {number}: {len(columns)} values are expected, found {len(row)}.")
+    return Table(path, columns, rows, 2 if named else 1)
+
+
+def _as_number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None

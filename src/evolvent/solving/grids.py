@@ -1,0 +1,74 @@
+"""Values of solutions on grids, and the files they are written to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+from torch import Tensor
+
+from evolvent._core.files import atomic_path, write_text
+from evolvent.equations.problems import Problem
+
+_COUNTS = {1: [1025], 2: [256, 101], 3: [64, 64, 21]}
+_POINTS = 2**16
+
+Values = Callable[[Tensor], np.ndarray]  # points (N, coordinates) to (N, unknowns)
+
+
+def grid_values(
+    problem: Problem, values: Values, counts: Sequence[int] = (), reference: bool = False
+) -> dict[str, np.ndarray]:
+    """A vector for each coordinate, and an array of their lengths for each unknown.
+
+    Args:
+        problem: whose domain it is.
+        values: what to evaluate.
+        counts: points along each coordinate; some ten thousand in all if left out.
+        reference: whether to add ``reference_`` and the unknown's name, where the problem has a reference.
+    """
+    counts = counts or _COUNTS.get(len(problem.domain)) or _even_counts(problem)
+    points = problem.grid(*counts)
+    axes = {name: _axis(points[:, i], counts, i) for i, name in enumerate(problem.domain)}
+    found = _named(problem, values(points), counts)
+    if reference and problem.reference is not None:
+        known = _named(problem, problem.solution(points).numpy(), counts)
+        found |= {f"reference_{name}": array for name, array in known.items()}
+    return {**axes, **found}
+
+
+def write_grid_npz(
+    path: Path, problem: Problem, values: Values, counts: Sequence[int] = (), reference: bool = False
+) -> Path:
+    """Write :func:`grid_values` to an npz file."""
+    found = grid_values(problem, values, counts, reference)
+    with atomic_path(path) as draft, draft.open("wb") as file:
+        np.savez_compressed(file, allow_pickle=False, **found)
+    return path
+
+
+def write_grid_csv(
+    path: Path, problem: Problem, values: Values, counts: Sequence[int] = (), reference: bool = False
+) -> Path:
+    """Write :func:`grid_values` to a text file, a line for each point."""
+    found = grid_values(problem, values, counts, reference)
+    axes = np.meshgrid(*(found.pop(name) for name in problem.domain), indexing="ij")
+    columns = [*(axis.ravel() for axis in axes), *(array.ravel() for array in found.values())]
+    lines = (",".join(f"{value:.10g}" for value in row) for row in np.stack(columns, axis=1).tolist())
+    write_text(path, "\n".join([",".join([*problem.domain, *found]), *lines]) + "\n")
+    return path
+
+
+def _even_counts(problem: Problem) -> list[int]:
+    count = len(problem.domain)
+    return [max(2, int(_POINTS ** (1 / count)))] * count
+
+
+def _axis(column: Tensor, counts: Sequence[int], number: int) -> np.ndarray:
+    """The distinct values of a coordinate on a grid."""
+    return column.view(*counts).movedim(number, 0).reshape(counts[number], -1)[:, 0].numpy()
+
+
+def _named(problem: Problem, values: np.ndarray, counts: Sequence[int]) -> dict[str, np.ndarray]:
+    return {name: values[:, k].reshape(counts) for k, name in enumerate(problem.unknowns)}

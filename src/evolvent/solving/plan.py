@@ -1,0 +1,103 @@
+"""What is done with the time there is: network, points and optimisers for a problem, by method."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from evolvent._core.errors import ConfigError
+from evolvent._core.registry import Registry
+from evolvent.equations.problems import Problem
+from evolvent.experiments.recipe import TrainingConfig
+from evolvent.networks import create_model
+
+LEAST = 5.0
+"""Seconds of the smallest budget."""
+
+_TRIED = 500  # points on which the pace is measured
+_WANTED = 1500  # iterations; points are fewer where the time does not allow so many
+_FEWEST, _MOST = 1000, 4000  # points
+_UPDATE = 6e-3  # seconds of an iteration that do not depend on the points: the update of the inverse Hessian
+_STEP = 0.02  # of the time, at most, for one step of the engine, after which it looks at the clock
+_RESAMPLED = (300, 700, 1200, 1800, 2400)  # iterations of the last optimiser: early and rarely
+_GRIDS = {1: [1025], 2: [128, 65], 3: [32, 32, 17]}
+_GRID_POINTS = 8192
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How fast this machine is now.
+
+    Attributes:
+        seconds: for the training.
+        per_point: seconds of one gradient of the objective, for each point.
+    """
+
+    seconds: float
+    per_point: float
+
+    def iteration(self, points: int) -> float:
+        """Seconds of an iteration, about."""
+        return _UPDATE + points * self.per_point
+
+
+Method = Callable[[Problem, Pace, dict[str, float]], dict[str, Any]]
+METHODS: Registry[Method] = Registry("method")
+"""Name -> a function of the problem, the pace and the coefficients that are looked for; it gives the sections of a
+recipe without the length of the training."""
+
+
+def parse_budget(budget: str | float) -> float:
+    """Seconds of a span of time such as 90, 45s, 5m or 1.5h."""
+    found = TrainingConfig.read({"budget": budget}, "budget").budget
+    assert found is not None
+    if found < LEAST:
+        raise ConfigError(
+            f"a budget of {found:g} s is too small: to start, to train and to check takes at least {LEAST:g} s. Give "
+            "60s or more for a first impression, 5m for a good solution."
+        )
+    return found
+
+
+def measure_pace(problem: Problem, seconds: float) -> Pace:
+    """Time the gradient of the objective, for the default network."""
+    network = create_model("perceptron", **problem.network_options()).double()
+    points, spent = problem.sobol(_TRIED, seed=0), []
+    for _ in range(4):  # the first one compiles and fills caches
+        began = time.perf_counter()
+        problem.residual(problem.derivatives(network, points)).square().mean().backward()
+        spent.append(time.perf_counter() - began)
+    return Pace(seconds, sorted(spent[1:])[1] / _TRIED)
+
+
+def _pinn(problem: Problem, pace: Pace, unknown: dict[str, float]) -> dict[str, Any]:
+    """Adam on the easier problem, then self-scaled Broyden on points that are drawn anew a few times, early."""
+    affordable = (pace.seconds / _WANTED - _UPDATE) / pace.per_point
+    points = int(min(_MOST, max(_FEWEST, affordable)))
+    iteration = pace.iteration(points)
+    total = pace.seconds / iteration
+    per_step = int(min(50, max(2, _STEP * total)))
+    steps = max(1, round(min(1000, 0.2 * total) / per_step))
+    epoch_steps = max(3, round(min(250, total / 12) / per_step))
+    epochs = [round((steps * per_step + n) / (epoch_steps * per_step)) for n in _RESAMPLED if n < 0.5 * total]
+    begin: dict[str, Any] = {"steps": steps, "optimizer": {"name": "adam", "lr": 2e-3, "iterations": per_step}}
+    if problem.easier and not unknown:
+        begin["coefficients"] = dict(problem.easier)
+    return {
+        "task": {"name": "pde", "phases": [begin], "resample_at": sorted({*epochs} - {0}), "unknown": unknown},
+        "data": {"name": problem.name, "points": points, "grid": _grid(problem)},
+        "model": {"name": "perceptron"},
+        "optimizer": {"name": "ssbroyden", "iterations": per_step},
+        "training": {"epoch_steps": epoch_steps, "precision": "64-true"},
+    }
+
+
+def _grid(problem: Problem) -> list[int]:
+    """Points along each coordinate where errors are measured."""
+    count = len(problem.domain)
+    return _GRIDS.get(count) or [max(2, int(_GRID_POINTS ** (1 / count)))] * count
+
+
+METHODS.add("pinn", _pinn)

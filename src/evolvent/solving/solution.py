@@ -1,0 +1,169 @@
+"""A solution: a function of points with its figures, pictures, files, and whether to trust it."""
+
+from __future__ import annotations
+
+import math
+import os
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from evolvent import networks
+from evolvent._core.errors import ConfigError, ShapeError, UnknownNameError
+from evolvent._core.files import draft_path
+from evolvent.equations import Derivatives
+from evolvent.equations.problems import PROBLEMS, Problem, create_problem, with_stored_reference
+from evolvent.experiments.record import read_cell, read_result
+from evolvent.report import write_report
+from evolvent.report.solution_picture import solution_figure
+from evolvent.solving.folders import main_cell, read_kept
+from evolvent.solving.grids import grid_values, write_grid_csv, write_grid_npz
+from evolvent.solving.verdicts import read_estimates, read_trust
+from evolvent.tasks.pde.ansatz import Hardness, coefficient_of, solution_of
+
+if TYPE_CHECKING:
+    from evolvent.analysis.solutions import Estimates, Trust
+    from evolvent.report.solution_picture import Figure as Drawing
+
+
+class Solution:
+    r"""The solution of a problem by a network, with a hard initial value if there is one.
+
+    Called on points (N, coordinates) it gives values (N, unknowns), as a tensor for a tensor and else as an array.
+
+    Args:
+        problem: what is solved.
+        network: that solves it.
+        folder: of its run.
+        initial, blend, boundary: how initial and boundary values enter; see
+            :func:`~evolvent.tasks.pde.ansatz.solution_of`.
+
+    Attributes:
+        figures: what was measured: the residual, and the error if there is a reference.
+        trust: whether to trust it, and why; None if that was not looked into.
+        estimates: coefficients that were looked for, with their standard errors; None if there were none.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        network: nn.Module,
+        folder: Path,
+        initial: Hardness = "soft",
+        blend: float = 0.1,
+        boundary: Hardness = "soft",
+    ) -> None:
+        self.problem, self.network, self.folder = problem, network, folder
+        self._initial: Hardness = initial
+        self._boundary: Hardness = boundary
+        self._blend = blend
+        result = read_result(main_cell(folder))
+        self.figures: dict[str, float | None] = dict(result.figures) if result else {}
+        self.trust: Trust | None = read_trust(folder)
+        self.estimates: Estimates | None = read_estimates(folder)
+
+    @classmethod
+    def load(cls, folder: str | os.PathLike[str], problem: Problem | None = None) -> Solution:
+        """Read a solution from its run folder, or from where :meth:`save` put it."""
+        folder = Path(folder)
+        cell = main_cell(folder)
+        kept = read_kept(cell / "model")
+        problem = problem or _named_problem(kept["problem"], kept["options"], folder)
+        guesses = getattr(getattr(read_cell(cell), "task", None), "unknown", {})
+        if kept["factors"]:
+            problem = replace(problem, coefficients={**problem.coefficients, **_found(guesses, kept["factors"])})
+        values = kept["initial"], kept["blend"], kept["boundary"]
+        return cls(problem, networks.load(cell / "model"), folder, *values)
+
+    def __call__(self, points: Any) -> Any:
+        """u at points, (N, coordinates) to (N, unknowns)."""
+        if isinstance(points, Tensor):
+            return self._at(points)
+        found = np.asarray(points, dtype=np.float64)
+        with torch.no_grad():
+            return self._at(torch.from_numpy(found.copy())).numpy()
+
+    def _at(self, points: Tensor) -> Tensor:
+        if points.ndim != 2 or points.shape[1] != len(self.problem.domain):
+            raise ShapeError(
+                f"the solution of {self.problem.name!r} takes points (N, {len(self.problem.domain)}) of "
+                f"{', '.join(self.problem.domain)}, got shape {tuple(points.shape)}."
+            )
+        like = next(self.network.parameters())
+        return solution_of(self.problem, self.network, points.to(like), self._initial, self._blend, self._boundary)
+
+    def derivatives(self, points: Tensor, names: Sequence[str] | None = None) -> Derivatives:
+        """u and its derivatives at points, those that the equation needs or those that are named."""
+        return self.problem.derivatives(self._at, points.to(next(self.network.parameters())), names)
+
+    @property
+    def coefficients(self) -> Mapping[str, float]:
+        """Of the equation, those that were found among them."""
+        return self.problem.coefficients
+
+    def on_grid(self, *counts: int) -> dict[str, np.ndarray]:
+        """Values on a grid with so many points along each coordinate.
+
+        Returns:
+            A vector for each coordinate, an array of their lengths for each unknown, and for each unknown with a
+            reference one called ``reference_`` and its name.
+        """
+        values = lambda points: self(points.numpy())  # noqa: E731
+        return grid_values(self.problem, values, counts, reference=True)
+
+    def write_npz(self, path: str | os.PathLike[str], *counts: int) -> Path:
+        """Write what :meth:`on_grid` gives to an npz file."""
+        return write_grid_npz(Path(path), self.problem, lambda points: self(points.numpy()), counts, reference=True)
+
+    def write_csv(self, path: str | os.PathLike[str], *counts: int) -> Path:
+        """Write what :meth:`on_grid` gives to a text file, a line for each point."""
+        return write_grid_csv(Path(path), self.problem, lambda points: self(points.numpy()), counts, reference=True)
+
+    def plot(self) -> Drawing:
+        """A picture: the solution, its reference and the difference; slices if there are more than two coordinates."""
+        reference: Callable[[Tensor], Tensor] | None = None
+        if self.problem.reference is not None:
+            reference = self.problem.solution
+        return solution_figure(self.problem, self, reference)
+
+    def report(self, path: str | os.PathLike[str]) -> Path:
+        """Write the report of the run to one HTML file."""
+        return write_report([self.folder], Path(path))
+
+    def save(self, folder: str | os.PathLike[str]) -> Path:
+        """Copy the run, without what only serves to train on, into a new folder, for :func:`evolvent.load`."""
+        target = Path(folder)
+        if target.exists():
+            raise ConfigError(f"{target} exists already. Choose another folder, or delete it first.")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        draft = draft_path(target.parent)
+        try:
+            shutil.copytree(self.folder, draft, ignore=shutil.ignore_patterns("checkpoints", ".evolvent*", "*.lock"))
+            draft.rename(target)
+        finally:
+            shutil.rmtree(draft, ignore_errors=True)
+        return target
+
+    def __repr__(self) -> str:
+        error = self.figures.get("error")
+        known = "" if error is None or not math.isfinite(error) else f", relative error {error:.2g}"
+        verdict = "" if self.trust is None else f": {self.trust.verdict}"
+        return f"<Solution of {self.problem.title or self.problem.name}{known}{verdict}>"
+
+
+def _found(guesses: Mapping[str, float], factors: Mapping[str, float]) -> dict[str, float]:
+    return {name: coefficient_of(guesses[name], factor) for name, factor in factors.items()}
+
+
+def _named_problem(name: str, options: Mapping[str, Any], folder: Path) -> Problem:
+    if name not in PROBLEMS:
+        raise UnknownNameError(
+            "problem", name, PROBLEMS, f"Give it to load what {folder} holds: ev.load(folder, problem=...)."
+        )
+    return with_stored_reference(create_problem(name, **options), options)

@@ -1,0 +1,97 @@
+"""Verdicts on solutions as files of their run folders, and as parts of their reports."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import numpy as np
+
+from evolvent._core.files import write_json
+from evolvent.analysis.solutions import Check, Estimate, Estimates, Trust
+from evolvent.equations.problems import Problem
+from evolvent.experiments.recipe import FORMAT
+from evolvent.experiments.record import read_findings, read_json, write_findings
+from evolvent.tasks.findings import Field, Table
+
+TRUST, ESTIMATES = "trust.json", "coefficients.json"
+
+
+def write_trust(folder: Path, trust: Trust) -> None:
+    """Write a verdict without its field of errors."""
+    checks = [asdict(one) for one in trust.checks]
+    values = {"trusted": trust.trusted, "verdict": trust.verdict, "not_checked": trust.not_checked, "checks": checks}
+    write_json(folder / TRUST, {"format": FORMAT, **values})
+
+
+def read_trust(folder: Path) -> Trust | None:
+    """The verdict of a run folder; None if there is none."""
+    values = read_json(folder / TRUST)
+    if values is None:
+        return None
+    checks = [Check(**one | {"value": _number(one["value"])}) for one in values["checks"]]
+    return Trust(values["trusted"], values["verdict"], checks, values["not_checked"])
+
+
+def write_estimates(folder: Path, estimates: Estimates) -> None:
+    write_json(folder / ESTIMATES, {"format": FORMAT, **asdict(estimates), "known": _known(estimates)})
+
+
+def read_estimates(folder: Path) -> Estimates | None:
+    """The coefficients that a run found; None if it looked for none."""
+    values = read_json(folder / ESTIMATES)
+    if values is None:
+        return None
+    known = values.pop("known")
+    found = [
+        Estimate(one["name"], one["value"], _number(one["error"]) if known else None) for one in values.pop("found")
+    ]
+    return Estimates(found, **values)
+
+
+def _known(estimates: Estimates) -> bool:
+    return all(one.error is not None for one in estimates.found)
+
+
+def _number(value: float | None) -> float:
+    """JSON has no infinity: it is written as null."""
+    return float("inf") if value is None else value
+
+
+def add_to_findings(folder: Path, problem: Problem, trust: Trust, estimates: Estimates | None) -> None:
+    """Let the report of a finished training say whether to trust it."""
+    findings = read_findings(folder)
+    if findings is None:
+        return
+    tables = [*findings.tables, trust_table(trust), *([coefficients_table(estimates)] if estimates else [])]
+    fields = [*findings.fields, *_error_fields(problem, trust.error)]
+    write_findings(folder, replace(findings, answer=trust.verdict, tables=tables, fields=fields))
+
+
+def trust_table(trust: Trust) -> Table:
+    """Each check with what was measured and its limit."""
+    rows = [
+        [one.name, one.value, one.limit, "told" if one.limit is None else "passed" if one.passed else "failed"]
+        for one in trust.checks
+    ]
+    rows += [[name, None, None, f"not checked: {reason}"] for name, reason in trust.not_checked.items()]
+    return Table("Whether to trust it", ["check", "measured", "limit", "result"], rows)
+
+
+def coefficients_table(estimates: Estimates) -> Table:
+    """Each coefficient with its standard error."""
+    rows = [[one.name, one.value, one.error] for one in estimates.found]
+    return Table("Coefficients that were found", ["coefficient", "value", "standard error"], rows)
+
+
+def _error_fields(problem: Problem, error: np.ndarray | None) -> list[Field]:
+    if error is None or not np.isfinite(error).all():
+        return []
+    (left, right), (bottom, top) = problem.domain.values()
+    x_label, y_label = problem.coordinates
+    first = problem.coordinates[0] == problem.space[0]
+    shown = error if first else error.swapaxes(0, 1)
+    return [
+        Field(f"Estimated error of {name}", shown[..., k].T, (left, right, bottom, top), x_label, y_label)
+        for k, name in enumerate(problem.unknowns)
+    ]

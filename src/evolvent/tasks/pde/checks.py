@@ -1,0 +1,106 @@
+"""What is wrong with a problem or a network, found before training."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from evolvent._core.errors import ConfigError, UnknownNameError
+from evolvent.equations.problems import Condition, Problem
+from evolvent.equations.problems.needed import Needed
+from evolvent.equations.terms import coordinates_in
+from evolvent.tasks.pde.settings import PdeSettings
+
+_POINTS = 16
+_ROUNDING = 1e-6  # relative to the size of the solution
+
+
+def check_conditions(problem: Problem) -> None:
+    """Refuse an initial value that contradicts a declared symmetry, or a condition where the two meet."""
+    if problem.initial is None:
+        return
+    for name, kind in problem.symmetry.items():
+        if name != problem.time and (off := _asymmetry(problem, name, kind)) > _ROUNDING * problem.scale:
+            raise ConfigError(
+                f"the initial value of {problem.name!r} is not {kind} in {name}, as its symmetry says: it is off by "
+                f"{off:.3g}. Correct the initial value, or leave {name} out of symmetry."
+            )
+    for condition in problem.conditions:
+        off = _corner(problem, condition)
+        if off is not None and off > _ROUNDING * problem.scale:
+            raise ConfigError(
+                f"condition {condition.name!r} of {problem.name!r} contradicts the initial value where they meet: it "
+                f"is off by {off:.3g} at {problem.time} = {problem.domain[problem.time][0]:g}. Correct one of them; a "
+                "jump that is meant can be made smooth: let the condition reach its value within a short time."
+            )
+
+
+def _asymmetry(problem: Problem, name: str, kind: str) -> float:
+    """How far the initial value is from its symmetry about the middle of a coordinate."""
+    points, (low, high) = problem.sobol(_POINTS, seed=1), problem.domain[name]
+    axis = problem.coordinates.index(name)
+    off = torch.zeros(1, dtype=torch.float64)
+    if "periodic" in kind:
+        ends = [_moved(points, axis, torch.full((len(points),), end, dtype=points.dtype)) for end in (low, high)]
+        off = problem.initial_values(ends[0]) - problem.initial_values(ends[1])
+    if "even" in kind or "odd" in kind:
+        mirrored = _moved(points, axis, low + high - points[:, axis])
+        sign = 1 if "even" in kind else -1
+        across = problem.initial_values(points) - sign * problem.initial_values(mirrored)
+        off = torch.cat([off.flatten(), across.flatten()])
+    return off.abs().max().item()
+
+
+def _moved(points: Tensor, axis: int, to: Tensor) -> Tensor:
+    points = points.clone()
+    points[:, axis] = to
+    return points
+
+
+def _corner(problem: Problem, condition: Condition) -> float | None:
+    """What a condition makes of the initial value; None where they do not meet, or it asks for change in time."""
+    probe = Needed(problem.coordinates, len(problem.unknowns))
+    condition.residual(probe)
+    start = problem.domain[problem.time][0]
+    if any(problem.time in name for name in probe.asked) or condition.where.get(problem.time, start) != start:
+        return None
+    points = problem.sobol(_POINTS, seed=1)
+    for name, value in {**condition.where, problem.time: start}.items():
+        points = _moved(points, problem.coordinates.index(name), torch.full((len(points),), value, dtype=points.dtype))
+    u = problem.derivatives(problem.initial_values, points, sorted(probe.asked))
+    return condition.residual(u).abs().max().item()
+
+
+def check_network(problem: Problem, model: nn.Module) -> None:
+    """Refuse a network whose derivatives vanish where the equation needs them, and an equation that says nothing."""
+    like = next(model.parameters())
+    points = problem.sobol(_POINTS, seed=2).to(like)
+    u = problem.derivatives(model, points)
+    for name in problem.derivatives_needed:
+        if name in ("function", "gradient"):
+            continue
+        second = name == "laplacian" or len(coordinates_in(name)) > 1
+        if second and not (u.laplacian if name == "laplacian" else u[name]).any():
+            raise ConfigError(
+                f"the equation of {problem.name!r} needs u_{name}, which is zero everywhere for this network: its "
+                "layers are not smooth enough. Take perceptron, whose tanh has all derivatives."
+            )
+    if not problem.residual(Needed(problem.coordinates, len(problem.unknowns), len(problem.space))).any():
+        raise ConfigError(
+            f"the residual of {problem.name!r} is zero whatever u is, so there is nothing to solve. Check the "
+            "equation: its two sides may be the same."
+        )
+
+
+def check_unknown(problem: Problem, settings: PdeSettings, samples: bool) -> None:
+    """Refuse coefficients that the equation does not have, and a search for them without samples."""
+    for name in settings.unknown:
+        if name not in problem.coefficients:
+            raise UnknownNameError("coefficient", name, problem.coefficients, f"{problem.name!r} has these alone.")
+    if settings.unknown and not samples:
+        raise ConfigError(
+            f"unknown coefficients ({', '.join(settings.unknown)}) need samples of the solution to be found from. Give "
+            "data.samples, or data.file with measured ones."
+        )
+    if settings.unknown and settings.library is not None:
+        raise ConfigError("task.unknown looks for coefficients, task.library for the equation. Give one of them.")

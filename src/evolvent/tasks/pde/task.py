@@ -1,0 +1,386 @@
+"""The task of solving a problem, or of finding its equation from samples."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from evolvent._core.errors import ConfigError, DataError
+from evolvent._core.files import write_json
+from evolvent._core.randomness import Stream, derive_seed, key
+from evolvent.data import Batches, CollocationPoints, Material, TensorSource
+from evolvent.equations import polynomial_terms
+from evolvent.equations.problems import Problem, create_problem, with_stored_reference
+from evolvent.tasks.findings import Figure, Findings
+from evolvent.tasks.pde.ansatz import coefficient_of, solution_of
+from evolvent.tasks.pde.checks import check_conditions, check_network, check_unknown
+from evolvent.tasks.pde.discovery import Discovery
+from evolvent.tasks.pde.edges import Edges, draw_edges
+from evolvent.tasks.pde.methods import check_method, energy, rayleigh_quotient
+from evolvent.tasks.pde.samples import read_samples
+from evolvent.tasks.pde.settings import LossWeights, PdeData, PdeSettings
+from evolvent.tasks.pde.uncertainty import fitted_uncertainty
+from evolvent.tasks.pde.view import add_solution, equation_table
+from evolvent.tasks.pde.weighting import Weighting, check_weighting
+from evolvent.tasks.quasi_newton import warn_of_precision
+from evolvent.tasks.task import Plan, Setup, Sums, Task, Turn, register_task, trainable
+
+_MAIN = "network"  # turn of the recipe's own optimiser
+_TEST_SEED = 123_456  # of points where errors are measured
+_QUADRATURE = 2**16  # points of integrals
+_OF_EIGENVALUE = (
+    Figure("eigenvalue", "eigenvalue", better=None),
+    Figure("eigenvalue_error", "relative error of the eigenvalue"),
+)
+_PARTS = {"equation": "the equation", "initial": "the initial value", "conditions": "conditions", "samples": "samples"}
+
+
+SOLUTION = "solution.json"
+"""File beside a saved network that says how it is a solution."""
+
+
+@register_task("pde")
+class Pde(Task):
+    r"""Trains a function of coordinates by the equation that it should solve (Raissi et al. 2019),
+
+    .. math:: w_e \frac 1N \sum_i R[u](x_i)^2 + w_0 \frac 1M \sum_j (u(x_j, 0) - u_0(x_j))^2
+       + \dots + w_s \frac 1K \sum_k (u(x_k) - u_k)^2.
+
+    Residuals are in units of the solution over the time of the problem, values in units of the solution. The method
+    ``galerkin`` (Sirignano and Spiliopoulos 2018) takes new random points in each step, ``ritz`` (E and Yu 2018)
+    minimises the problem's energy instead of the residual; see :func:`~evolvent.tasks.pde.methods.energy`. With
+    ``library`` the equation is not used but found; see :class:`~evolvent.tasks.pde.Discovery`.
+    """
+
+    Settings, Data = PdeSettings, PdeData
+    figures = (
+        Figure("error", "relative L2 error"),
+        Figure("residual", "root mean square of the residual"),
+        *(Figure(f"loss_{name}", f"loss of {title}") for name, title in _PARTS.items()),
+    )
+
+    points: Tensor
+    epochs_seen: Tensor
+
+    def __init__(self, model: nn.Module, material: Material, setup: Setup) -> None:
+        super().__init__(model, material, setup)
+        source = material.train
+        assert isinstance(source, CollocationPoints)
+        self.source, self.problem = source, source.problem
+        settings: PdeSettings = setup.settings
+        check_method(self.problem, settings, setup.data)
+        check_conditions(self.problem)
+        check_network(self.problem, model)
+        check_unknown(self.problem, settings, source.samples is not None)
+        check_weighting(self.problem, settings, setup.data)
+        more = () if settings.library is None else (Figure("terms", "terms of the equation", "count"),)
+        more = more if self.problem.eigenvalue is None else (*more, *_OF_EIGENVALUE)
+        known = [figure for figure in type(self).figures if self.problem.reference or figure.name != "error"]
+        found = [Figure(name, name, better=None) for name in settings.unknown]
+        at_times = [_figure_at(t) for t in settings.times if self.problem.reference]
+        self.figures = (*known, *more, *found, *at_times)
+        self.factors = nn.ParameterDict({name: torch.ones((), dtype=torch.float64) for name in settings.unknown})
+        self.register_buffer("points", source.draw(source.count, setup.seed, 0))
+        self.register_buffer("epochs_seen", torch.zeros((), dtype=torch.int64))
+        self._drawn: tuple[int, Edges] | None = None
+        self.weighting = None
+        if settings.weighting is not None:
+            self.weighting = Weighting(settings.weighting, source.count, len(self.problem.unknowns))
+        self.discovery = None
+        if settings.library is not None:
+            terms = polynomial_terms(self.problem.space, settings.library.powers, settings.library.orders)
+            self.discovery = Discovery(terms, self.problem.time)
+
+    def edges(self, draw: int = 0) -> Edges:
+        """Points where initial value, boundary values and conditions are asked for; those of a draw are kept."""
+        if self._drawn is None or self._drawn[0] != draw:
+            settings, count = self.setup.settings, self.setup.data.face_points
+            self._drawn = draw, draw_edges(self.source, settings, count, self.setup.seed, draw)
+        return self._drawn[1]
+
+    @classmethod
+    def read(cls, data: PdeData, folder: Path | None) -> tuple[Problem, Tensor, Tensor]:
+        """The problem, and its reference on a grid."""
+        del folder
+        problem = with_stored_reference(create_problem(data.name, **data.options), data.options)
+        if data.grid and len(data.grid) != len(problem.domain):
+            raise ConfigError(
+                f"data.grid must have a number for each of {', '.join(problem.domain)}, or be empty for random points, "
+                f"got {data.grid}."
+            )
+        if data.grid:
+            points = problem.grid(*data.grid)
+            points = points[problem.contains(points)] if problem.region else points
+        else:
+            points = CollocationPoints(problem, data.test_points, "uniform").draw(data.test_points, _TEST_SEED, 0)
+        unknown = torch.full((len(points), len(problem.unknowns)), torch.nan, dtype=torch.float64)
+        return problem, points, unknown if problem.reference is None else problem.solution(points)
+
+    @classmethod
+    def material(cls, found: tuple[Problem, Tensor, Tensor], data: PdeData, seed: int) -> Material:
+        problem, points, values = found
+        train = CollocationPoints(problem, data.points, data.sampler, data.within, data.fresh)
+        if data.file:
+            train.samples = read_samples(Path(data.file), problem)
+        elif data.samples:
+            train.samples = train.sampled(data.samples, data.noise, seed)
+        test = TensorSource(points, values)
+        options = problem.network_options()
+        return Material(problem.name, train, test, test, example=points[:64].float(), options=options, rows="points")
+
+    @classmethod
+    def check_model(cls, name: str, options: Sequence[str]) -> None:
+        if "in_features" not in options:
+            raise ConfigError(f"{name!r} takes no coordinates: it has no option in_features. Use perceptron.")
+
+    def turns(self, plan: Plan) -> list[Turn]:
+        found, since = [], 0
+        for number, phase in enumerate(self.setup.settings.phases):
+            until = since + phase.steps
+            found.append(self._turn(phase.optimizer, phase.schedule, _phase_name(number), since, until))
+            since = until
+        if plan.steps is None or plan.steps > since:
+            found.append(self._turn(self.setup.optimizer, self.setup.schedule, _MAIN, since, None))
+        return found
+
+    def _turn(self, optimizer: Any, schedule: Any, name: str, since: int, until: int | None) -> Turn:
+        parameters = [*trainable(self.model), *self.factors.values()]
+        return Turn(parameters, optimizer, schedule, name, since=since, until=until)
+
+    @property
+    def coefficients(self) -> dict[str, Tensor]:
+        """The coefficients that are looked for, as they are now."""
+        guesses = self.setup.settings.unknown
+        return {name: coefficient_of(guesses[name], factor) for name, factor in self.factors.items()}
+
+    def solution(self, points: Tensor) -> Tensor:
+        """u at points, with hard boundary values built in and a hard initial value blended in."""
+        return self.solution_of(self.model, points)
+
+    def solution_of(self, network: Callable[[Tensor], Tensor], points: Tensor) -> Tensor:
+        """The same for another network, such as this one with other weights."""
+        settings: PdeSettings = self.setup.settings
+        return solution_of(self.problem, network, points, settings.initial, settings.blend, settings.boundary)
+
+    def objective(self, batch: Any, turn: str) -> tuple[Tensor, Sums]:
+        phase = next((p for n, p in enumerate(self.setup.settings.phases) if _phase_name(n) == turn), None)
+        weights = (phase and phase.weights) or self.setup.settings.weights
+        parts = self._parts(batch, weights, phase.coefficients if phase else {})
+        if not parts:
+            raise ConfigError("nothing is left of the objective: give task.weights, or data.samples for samples.")
+        factor = (lambda name: 1.0) if self.weighting is None else self.weighting.factor
+        total = torch.stack([getattr(weights, name) * factor(name) * value for name, value in parts.items()]).sum()
+        sums = {f"loss_{name}": value.detach() for name, value in parts.items()} | {"steps": torch.ones_like(total)}
+        if "equation" in parts and self.setup.settings.method != "ritz" and self.weighting is None:
+            count = total.new_tensor(len(batch["row"]))
+            sums |= {"squares": parts["equation"].detach() * count, "count": count}
+        return total, sums
+
+    def _parts(self, batch: Any, weights: LossWeights, coefficients: Mapping[str, float]) -> dict[str, Tensor]:
+        """Means of squares, by the names of their weights."""
+        found: dict[str, Tensor] = {}
+        edges = self.placed(self.edges(int(batch["draw"])))
+        if weights.equation:
+            found["equation"] = self._inside(self.placed(self._places(batch)), batch["row"], coefficients)
+        if weights.initial and edges.start is not None and not self.discovery:
+            found["initial"] = self._square(self.solution(edges.start) - self.problem.initial_values(edges.start))
+        if weights.boundary and edges.boundary is not None and not self.discovery:
+            at = edges.boundary
+            found["boundary"] = self._square(self.solution(at) - self.problem.boundary_values(at))
+        if weights.conditions and edges.faces:
+            pairs = zip(self.problem.conditions, edges.faces, strict=True)
+            found["conditions"] = torch.stack([self._violation(one, at) for one, at in pairs]).sum()
+        if weights.samples and self.source.samples is not None:
+            at, values = self.placed(tuple(self.source.samples))
+            found["samples"] = self._square(self.solution(at) - values)
+        return found
+
+    def _inside(self, points: Tensor, rows: Tensor, coefficients: Mapping[str, float]) -> Tensor:
+        if self.setup.settings.method == "ritz":
+            return energy(self.problem, self.solution, points, coefficients)
+        if self.weighting is None:
+            return self._residual(points, coefficients).square().mean()
+        u = self.problem.derivatives(self.solution, points)
+        residual = self.problem.residual(u, **coefficients)
+        if self.weighting.settings.pseudo_time is not None:
+            residual = residual + self.weighting.drift(u.value / self.problem.scale, rows)
+        return self.weighting.mean(residual.square().mean(1), rows, self._times(points))
+
+    def _times(self, points: Tensor) -> Tensor:
+        """From 0 at the start to 1 at the end; 0 without time."""
+        if self.problem.time not in self.problem.domain:
+            return torch.zeros_like(points[:, 0])
+        at, start = self.problem.coordinates.index(self.problem.time), self.problem.domain[self.problem.time][0]
+        return (points[:, at] - start) / self.problem.duration
+
+    def _renew(self, weighting: Weighting) -> None:
+        points = self.placed(self.points)
+        u = self.problem.derivatives(self.solution, points)
+        squares = self.problem.residual(u).square().mean(1)
+        weighting.renew(squares, self._times(points), u.value / self.problem.scale)
+        if weighting.settings.balance:
+            batch = {"row": torch.arange(len(points), device=points.device), "x": points, "draw": torch.tensor(0)}
+            with torch.enable_grad():
+                parts = self._parts(batch, self.setup.settings.weights, {})
+                weights = trainable(self.model)
+                found = {
+                    name: [g for g in torch.autograd.grad(value, weights, allow_unused=True) if g is not None]
+                    for name, value in parts.items()
+                }
+            weighting.rebalance(found)
+
+    def _places(self, batch: Any) -> Tensor:
+        if self.discovery is not None:
+            return self.points  # coefficients are fitted to all of them, in every process
+        return batch["x"] if self.setup.data.fresh else self.points[batch["row"]]
+
+    def _square(self, difference: Tensor) -> Tensor:
+        return (difference / self.problem.scale).square().mean()
+
+    def _violation(self, condition: Any, at: Tensor) -> Tensor:
+        u = self.problem.derivatives(self.solution, at)
+        return self._square(condition.residual(u))
+
+    def _residual(self, points: Tensor, coefficients: Mapping[str, float] | None = None) -> Tensor:
+        """At points, (N, equations); an unknown equation is fitted if coefficients are given, be it none of them."""
+        if self.discovery is None:
+            values: dict[str, Any] = {**self.coefficients, **(coefficients or {})}
+            return self.problem.residual(self.problem.derivatives(self.solution, points), **values)
+        u = self.problem.derivatives(self.solution, points, self.discovery.needed)
+        residual = self.discovery.residual_of(u) if coefficients is None else self.discovery.residual(u)
+        return residual * (self.problem.duration / self.problem.scale)
+
+    def measure(self, batch: Any) -> Sums:
+        points, values = batch
+        with torch.no_grad():
+            residual = self._residual(points)
+        found = _residual_sums(residual)
+        if self.problem.reference is None:
+            return found
+        with torch.no_grad():
+            off = self.solution(points) - values
+        if self.problem.eigenvalue is not None:
+            return {**_products(off + values, values), **found}
+        return {"off": off.square().sum(), "size": values.square().sum(), **found}
+
+    def figures_of(self, sums: Mapping[str, Tensor]) -> dict[str, float]:
+        found = {}
+        if "product" in sums:  # of the angle between u and the reference
+            cosine = sums["product"] ** 2 / (sums["own"] * sums["size"]).clamp_min(1e-300)
+            found["error"] = (1 - cosine).clamp_min(0).sqrt().item()
+        if "off" in sums:
+            found["error"] = (sums["off"] / sums["size"].clamp_min(1e-300)).sqrt().item()
+        if "count" in sums:
+            found["residual"] = (sums["squares"] / sums["count"]).sqrt().item()
+        losses = [name for name in sums if name.startswith("loss_")]
+        return found | {name: (sums[name] / sums["steps"]).item() for name in losses}
+
+    @torch.no_grad()
+    def epoch_ends(self, watched: Mapping[str, Tensor]) -> bool:
+        self.epochs_seen += 1
+        epoch, settings = int(self.epochs_seen), self.setup.settings
+        if epoch in settings.resample_at:
+            self._resample(epoch)
+        if self.weighting is not None:
+            self._renew(self.weighting)
+        if self.discovery is not None and epoch in settings.library.eliminate_at:
+            self._leave_terms_out(self.discovery)
+        return False
+
+    def _leave_terms_out(self, discovery: Discovery) -> None:
+        library = self.setup.settings.library
+        if library.significance is None:
+            u = self.problem.derivatives(self.solution, self.placed(self.points), discovery.needed)
+            discovery.eliminate(u, library.growth)
+        else:
+            discovery.keep_significant(fitted_uncertainty(self, discovery), library.significance)
+
+    def optimizer_stops(self, turn: str, reason: str) -> bool:
+        """The end, unless another phase or other points follow."""
+        settings = self.setup.settings
+        optimizers = {_phase_name(n): phase.optimizer for n, phase in enumerate(settings.phases)}
+        if optimizers.get(turn, self.setup.optimizer).name == "lbfgs" and "float32" in reason:
+            warn_of_precision("L-BFGS", reason)
+        later = [*settings.resample_at, *(settings.library.eliminate_at if settings.library else [])]
+        return turn == _MAIN and all(epoch <= int(self.epochs_seen) for epoch in later)
+
+    def _resample(self, epoch: int) -> None:
+        r"""Points with probability proportional to :math:`1 + r^2 / \overline{r^2}`, of candidates drawn anew."""
+        count, seed = self.source.count, self.setup.seed
+        candidates = self.source.draw(self.setup.settings.candidates * count, seed, epoch)
+        squares = self._residual(self.placed(candidates)).square().mean(1).double().cpu()
+        chances = squares / squares.mean().clamp_min(1e-300) + 1
+        place = derive_seed(*key(Stream.COLLOCATION, seed, 2, epoch))
+        rows = torch.multinomial(chances, count, generator=torch.Generator().manual_seed(place))
+        self.points.copy_(candidates[rows])
+
+    def conclude(self, test: Batches) -> Findings:
+        """The errors, the solution beside its reference, and the equation if it was asked for."""
+        figures, equation = self.test_figures(test), self.discovery
+        figures |= {name: value.item() for name, value in self.coefficients.items()}
+        findings = Findings(figures=figures, answer="" if equation is None else equation.equation.text())
+        figures |= add_solution(self, findings, test)
+        if self.problem.eigenvalue is not None:
+            points = self.placed(self.source.draw(_QUADRATURE, _TEST_SEED, 0))
+            figures["eigenvalue"] = rayleigh_quotient(self.problem, self.solution, points)
+            figures["eigenvalue_error"] = abs(figures["eigenvalue"] / self.problem.eigenvalue - 1)
+        if equation is not None:
+            figures["terms"] = len(equation.kept)
+            known = None if self.source.samples is None else fitted_uncertainty(self, equation)
+            findings.tables.append(equation_table(equation, known))
+        return findings
+
+    def save_kept(self, folder: Path) -> None:
+        super().save_kept(folder)
+        if self.discovery is not None:
+            self.discovery.write(folder / "equation.json")
+        write_json(folder / SOLUTION, self._kept_beside())
+
+    def _kept_beside(self) -> dict[str, Any]:
+        """What makes a solution of the network: the problem, how its initial value enters, and what was found."""
+        settings: PdeSettings = self.setup.settings
+        return {
+            "problem": self.setup.data.name,
+            "options": self.setup.data.options,
+            "initial": settings.initial if self.problem.initial is not None else "soft",
+            "blend": settings.blend,
+            "boundary": settings.boundary,
+            "factors": {name: factor.item() for name, factor in self.factors.items()},
+        }
+
+    def load_kept(self, folder: Path) -> None:
+        super().load_kept(folder)
+        self._read_factors(folder / SOLUTION)
+        if self.discovery is not None:
+            self.discovery.read(folder / "equation.json")
+
+    def _read_factors(self, path: Path) -> None:
+        try:
+            found = json.loads(path.read_text(encoding="utf-8"))["factors"] if self.factors else {}
+            values = {name: float(found[name]) for name in self.factors}
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise DataError(f"{path} does not have the coefficients that were found: {error!r}. Train again.") from None
+        with torch.no_grad():
+            for name, factor in self.factors.items():
+                factor.fill_(values[name])
+
+
+def _products(u: Tensor, values: Tensor) -> Sums:
+    return {"own": u.square().sum(), "product": (u * values).sum(), "size": values.square().sum()}
+
+
+def _residual_sums(residual: Tensor) -> Sums:
+    return {"squares": residual.square().mean(1).sum(), "count": residual.new_tensor(len(residual))}
+
+
+def _phase_name(number: int) -> str:
+    return f"phase{number + 1}"
+
+
+def _figure_at(time: float) -> Figure:
+    return Figure(f"error_at_{time:g}", f"relative L2 error at t = {time:g}")

@@ -1,0 +1,244 @@
+"""The user's own arrays, data sets, archives and tables."""
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from torch.utils.data import TensorDataset
+
+from evolvent.data import (
+    ImageData,
+    PointData,
+    check_own,
+    from_arrays,
+    from_csv,
+    from_dataset,
+    from_npz,
+    load,
+    write_npz,
+)
+from evolvent.errors import ConfigError, DataError, ShapeError, UnknownNameError
+
+LABELS = np.arange(10) % 2
+
+
+@pytest.mark.parametrize(
+    ("shape", "expected"),
+    [
+        ((10, 8, 6), (1, 8, 6)),
+        ((10, 8, 6, 3), (3, 8, 6)),
+        ((10, 3, 8, 6), (3, 8, 6)),
+        ((10, 3, 8, 3), (3, 8, 3)),
+        ((10, 8, 6, 1), (1, 8, 6)),
+        ((10, 13, 16, 16), (13, 16, 16)),
+        ((10, 16, 16, 4), (4, 16, 16)),
+    ],
+)
+def test_images_in_every_form(shape, expected):
+    x = np.random.default_rng(0).integers(0, 256, shape, dtype=np.uint8)
+    found = from_arrays(x, LABELS, x, LABELS)
+    assert found.train.shape == expected
+    assert found.train.images.float().mean() == pytest.approx(x.mean())
+    if expected == shape[1:]:
+        assert np.array_equal(found.train.tensor.numpy(), x)
+
+
+def test_numbers_from_0_to_1_become_bytes():
+    x = torch.rand(10, 1, 4, 4)
+    found = from_arrays(x, LABELS, x, LABELS)
+    assert (found.train.tensor / 255 - x).abs().max() <= 0.5 / 255 + 1e-6
+    assert torch.equal(from_arrays((255 * x).round().long(), LABELS, x, LABELS).train.tensor, found.train.tensor)
+
+
+@pytest.mark.parametrize(
+    ("labels", "classes", "names"),
+    [
+        (np.array([3, 7] * 5), None, ("3", "7")),
+        (np.array(["dog", "cat"] * 5), None, ("cat", "dog")),
+        (np.array([0, 2] * 5), ["a", "b", "c"], ("a", "b", "c")),
+        (np.array([0.0, 1.0] * 5), None, ("0", "1")),
+        (torch.tensor([[True], [False]] * 5), None, ("0", "1")),
+    ],
+)
+def test_labels_of_every_kind(labels, classes, names):
+    x = np.zeros((10, 4, 4), np.uint8)
+    found = from_arrays(x, labels, x, labels, classes=classes)
+    assert found.classes == names
+    values = np.asarray(labels).reshape(-1).tolist()
+    said = [names[k] for k in found.train.labels.tolist()]
+    if classes is None:
+        assert [str(int(v)) if not isinstance(v, str) else v for v in values] == said
+
+
+def test_masks_and_points():
+    x, masks = np.zeros((4, 6, 8, 3), np.uint8), np.zeros((4, 6, 8), np.int64)
+    masks[:, 2:] = 2
+    found = from_arrays(x, masks, x, masks)
+    assert isinstance(found, ImageData)
+    assert (found.classes, found.train.ignore) == (("0", "1", "2"), 255)
+    points = from_arrays(np.random.default_rng(0).normal(size=(10, 5)), LABELS, test=0.4, columns="abcde")
+    assert isinstance(points, PointData)
+    assert points.train[0].shape == (6, 5)
+    assert points.columns == tuple("abcde")
+    assert points.train[1].bincount().tolist() == [3, 3]
+
+
+X = np.zeros((10, 4, 4), np.uint8)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "message"),
+    [
+        ((X, LABELS[:9]), {}, "x must have as many rows as its labels"),
+        ((X, LABELS, X), {}, "both x_test and y_test"),
+        ((X[:0], LABELS[:0]), {}, "x is empty"),
+        ((X, LABELS, X, LABELS), {"test": 0.2}, "has a test part of its own"),
+        ((X - 0.5, LABELS), {}, "bytes from 0 to 255, or floating-point numbers from 0 to 1, .* from -0.5 to -0.5"),
+        ((X, LABELS), {"test": 1.5}, "between 0 and 1, got 1.5"),
+        ((X, LABELS), {"classes": ["one"]}, "labels 0 ... 0 are expected, for 1 classes, found 0, 1"),
+        ((X, np.zeros(10)), {}, "2 to 10,000 classes are expected, found 1"),
+        ((X, np.linspace(0, 1, 10)), {}, "one whole number or word per row"),
+        ((X, LABELS, np.zeros((10, 5, 4), np.uint8), LABELS), {}, "both must have one shape"),
+        ((np.zeros((2, 2, 2, 2, 2)), LABELS[:2]), {}, r"images of shape \(N, H, W\)"),
+        ((X, np.zeros((10, 3, 4), np.int64)), {}, r"masks of whole numbers \(10, 4, 4\)"),
+        ((X, np.full((10, 4, 4), 300)), {}, "255 for none, found 300 ... 300"),
+        ((X, np.full((10, 4, 4), 255)), {"classes": ["a", "b"]}, "no pixel has a class"),
+        ((np.full((10, 2), np.nan), LABELS), {}, "rows of 2 finite numbers"),
+        ((np.array([object()] * 10), LABELS), {}, "arrays of numbers or words are expected, got object"),
+    ],
+)
+def test_what_does_not_fit_is_refused(arguments, options, message):
+    with pytest.raises((DataError, ConfigError), match=message) as error:
+        from_arrays(*arguments, **options)
+    assert len(str(error.value)) < 300
+
+
+def test_point_sets_check_their_shapes():
+    part = torch.zeros(3, 2), torch.zeros(3, dtype=torch.int64)
+    with pytest.raises(ShapeError, match=r"points must be \(N, 3\) with N classes, got \(3, 2\) and \(3,\)"):
+        PointData("p", part, part, ("a", "b"), ("x", "y", "z"), "")
+
+
+class Pictures:
+    """A data set of PIL images, as torchvision's are."""
+
+    classes = ("even", "odd")
+
+    def __init__(self, sizes):
+        self.sizes = sizes
+
+    def __len__(self):
+        return len(self.sizes)
+
+    def __getitem__(self, row):
+        return Image.fromarray(np.full(self.sizes[row], row, np.uint8)), row % 2
+
+
+def test_data_sets_of_torch_and_of_pictures():
+    found = from_dataset(TensorDataset(torch.rand(10, 3, 8, 6), torch.arange(10) % 3), share=0.3)
+    assert (found.name, found.train.shape, len(found.test)) == ("TensorDataset", (3, 8, 6), 3)
+    pictures = Pictures([(4, 6, 3)] * 8)
+    found = from_dataset(pictures, pictures, name="mine")
+    assert (found.name, found.classes, found.train.shape) == ("mine", ("even", "odd"), (3, 4, 6))
+    assert found.train.images[:, 0, 0, 0].tolist() == list(range(8))
+    with pytest.raises(DataError, match=r"item 1 has shape \(5, 6\), item 0 \(4, 6\). Give resize"):
+        from_dataset(Pictures([(4, 6), (5, 6)]))
+    resized = from_dataset(Pictures([(4, 6), (5, 6), (8, 8), (9, 3)]), resize=(3, 2), share=0.5)
+    assert resized.train.shape == (1, 3, 2)
+    assert set(torch.cat([resized.train.images, resized.test.images]).unique().tolist()) == {0, 1, 2, 3}
+    colour = from_dataset(Pictures([(4, 6, 3), (5, 6, 3)] * 2), resize=(3, 2), share=0.5)
+    assert colour.train.shape == (3, 3, 2)
+
+
+def test_data_sets_without_length_or_labels_are_refused():
+    with pytest.raises(DataError, match="has no length"):
+        from_dataset(iter([]))
+    with pytest.raises(DataError, match=r"item 0 must be a pair \(input, label\), got Tensor"):
+        from_dataset(list(torch.zeros(3, 4, 4)))
+
+
+@pytest.mark.parametrize("names", [("x", "y"), ("images", "labels"), ("x_train", "y_train")])
+def test_archives(tmp_path, names):
+    path = tmp_path / "mine.npz"
+    np.savez(path, **dict(zip(names, (X, LABELS), strict=True)), classes=np.array(["a", "b"]))
+    found = from_npz(path, test=0.2)
+    assert (found.name, found.classes, len(found.test)) == ("mine", ("a", "b"), 2)
+    assert found.section == {"npz": str(path), "test": 0.2}
+    assert "mine.npz in" in found.source
+    assert check_own(path).train.count == 8
+
+
+@pytest.mark.parametrize("kind", ["classes", "masks", "points"])
+def test_what_is_written_is_read_back(tmp_path, kind):
+    draw = np.random.default_rng(0)
+    x = draw.normal(size=(10, 3)) if kind == "points" else draw.integers(0, 256, (10, 3, 4, 6), dtype=np.uint8)
+    y = draw.integers(0, 3, (10, 4, 6)) if kind == "masks" else np.array(["left", "right"] * 5)
+    before = from_arrays(x, y)
+    write_npz(tmp_path / "a.npz", before)
+    after = from_npz(tmp_path / "a.npz")
+    assert after.fingerprint == before.fingerprint
+    assert after.classes == before.classes
+
+
+def test_damaged_and_foreign_archives_are_refused(tmp_path):
+    with pytest.raises(DataError, match=r"there is no archive .*none\.npz. Write one with numpy.savez"):
+        from_npz(tmp_path / "none.npz")
+    np.savez(tmp_path / "other.npz", a=X)
+    with pytest.raises(DataError, match="must have the arrays x and y, or images and labels; it has a"):
+        from_npz(tmp_path / "other.npz")
+    (tmp_path / "cut.npz").write_bytes((tmp_path / "other.npz").read_bytes()[:40])
+    with pytest.raises(DataError, match="is damaged or unreadable"):
+        from_npz(tmp_path / "cut.npz")
+    np.savez(tmp_path / "pickle.npz", allow_pickle=True, x=np.array([{}]), y=LABELS)
+    with pytest.raises(DataError, match="damaged or unreadable"):
+        from_npz(tmp_path / "pickle.npz")
+
+
+def write(path, text):
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_tables_with_and_without_names(tmp_path):
+    rows = "\n".join(f"{k},{k * k},{'odd' if k % 2 else 'even'}" for k in range(10))
+    named = from_csv(write(tmp_path / "named.csv", f"a, b, kind\n{rows}\n"), test=0.4)
+    assert (named.columns, named.classes) == (("a", "b"), ("even", "odd"))
+    assert named.train[0].shape == (6, 2)
+    plain = from_csv(write(tmp_path / "plain.csv", rows))
+    assert plain.columns == ("x0", "x1")
+    first = "\n".join(f"{k % 3},{k},{-k}" for k in range(9))
+    chosen = from_csv(write(tmp_path / "first.csv", f"which,a,b\n{first}\n"), label="which")
+    assert (chosen.columns, chosen.classes) == (("a", "b"), ("0", "1", "2"))
+    assert chosen.section["label"] == "which"
+    assert check_own(tmp_path / "named.csv").test.counted == "points"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "is empty"),
+        ("a,b\n", "must have lines of points"),
+        ("a,a\n1,2\n", "columns of different names"),
+        ("a,b,c\n1,2,x\n1,2\n", "line 3: 3 values are expected, found 2"),
+        ("a,b,c\n1,2,x\n1,two,y\n", r"line 3: 'two' in column 'b' is not a finite number"),
+        ("a,b,c\n1,inf,x\n", "'inf' in column 'b' is not a finite number"),
+        ("c\nx\ny\n", "has one column"),
+    ],
+)
+def test_faulty_tables_name_the_line(tmp_path, text, message):
+    with pytest.raises(DataError, match=message):
+        from_csv(write(tmp_path / "t.csv", text))
+
+
+def test_missing_tables_and_columns(tmp_path):
+    with pytest.raises(DataError, match="there is no table"):
+        from_csv(tmp_path / "none.csv")
+    with pytest.raises(UnknownNameError, match=r"unknown column of t\.csv 'knd'. Did you mean 'kind'"):
+        from_csv(write(tmp_path / "t.csv", "a,kind\n1,x\n2,y\n"), label="knd")
+    (tmp_path / "latin.csv").write_bytes(b"a,b\n1,\xff\n")
+    with pytest.raises(DataError, match="damaged or unreadable"):
+        from_csv(tmp_path / "latin.csv")
+
+
+def test_known_sets_say_how_they_are_read_again():
+    assert load("digits").section == {"name": "digits"}

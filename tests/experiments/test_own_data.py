@@ -1,0 +1,325 @@
+"""Trainings on the user's own data, from a recipe and from Python: found again, changes noticed, asked about files."""
+
+import csv
+import shutil
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from torch import nn
+from typer.testing import CliRunner
+
+import evolvent as ev
+from evolvent import cli
+from evolvent.data import from_arrays, from_csv, from_folder, load
+from evolvent.errors import ConfigError, DataError, ModelFileError, ShapeError, UnknownNameError
+from evolvent.experiments import load_recipe, read_record
+from evolvent.experiments.recipe import Cell, overlay
+
+TINY = "model={name: hamiltonian, options: {channels: [4], blocks: 1, step_size: 0.4}}"
+
+
+def answer(*arguments: str) -> str:
+    done = CliRunner().invoke(cli.app, list(arguments), catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+def write_classes(folder, draw, count=16, shape=(10, 14)):
+    """Dark and bright images, of three classes."""
+    for label, name in enumerate(("dark", "grey", "light")):
+        for k in range(count):
+            pixels = np.clip(draw.normal(40 + 80 * label, 12, shape), 0, 255).astype(np.uint8)
+            path = folder / name / f"{k}.png"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            Image.fromarray(pixels).save(path)
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A folder of images, and a run on it that was started by a relative path."""
+    root = tmp_path_factory.mktemp("own")
+    write_classes(root / "pictures", np.random.default_rng(0))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(root)
+        text = answer(
+            "run", "own-images", "--out", "run", "--set", "data.folder=pictures", "--set", "data.test=0.25",
+            "--set", "data.augment={}", "--set", "training.epochs=12", "--set", TINY,
+        )  # fmt: skip
+    assert "25% of them drawn for testing" in text
+    return root
+
+
+@pytest.fixture
+def run(trained, tmp_path):
+    return shutil.copytree(trained / "run", tmp_path / "run")
+
+
+def test_the_run_records_path_and_fingerprint(trained):
+    record = read_record(trained / "run")
+    assert record.cell.data.folder == str(trained / "pictures")
+    assert record.environment["data"]["fingerprint"] == from_folder(trained / "pictures", test=0.25).fingerprint
+    assert record.result.figures["accuracy"] > 0.9
+
+
+def test_evaluate_and_analyze_find_the_data_again_from_anywhere(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert "light" in answer("evaluate", "run")
+    assert "hamiltonian-seed0" in answer("analyze", "run", "cost")
+
+
+def test_changed_and_missing_data_are_noticed(run, trained, tmp_path):
+    moved = shutil.copytree(trained / "pictures", tmp_path / "moved")
+    config = run / "config.yaml"
+    text = config.read_text().replace(str(trained / "pictures"), str(tmp_path / "gone"))
+    config.write_text("\n".join(line for line in text.splitlines() if not line.startswith("sha256")) + "\n")
+    with pytest.raises(DataError, match=r"not at .*gone any more. Put them back, or say where they are with --data"):
+        answer("evaluate", str(run))
+    assert "warning" not in answer("evaluate", str(run), "--data", str(moved))
+    Image.fromarray(np.zeros((10, 14), np.uint8)).save(moved / "dark" / "0.png")
+    assert "moved has changed since the training" in answer("evaluate", str(run), "--data", str(moved))
+
+
+def test_a_training_is_not_continued_on_other_data(trained, tmp_path):
+    pictures = shutil.copytree(trained / "pictures", tmp_path / "pictures")
+    settings = {"model": {"name": "hamiltonian", "options": {"channels": [4], "blocks": 1}}, "training.epochs": 1}
+    data, out = from_folder(pictures), tmp_path / "run"
+    ev.train("own-images", data, settings=settings, out=out)
+    (out / "result.json").unlink()  # as if it had been interrupted
+    Image.fromarray(np.zeros((10, 14), np.uint8)).save(pictures / "dark" / "0.png")
+    with pytest.raises(DataError, match=r"pictures has changed since the training in .* began"):
+        ev.train("own-images", data, settings=settings, out=out, resume=True)
+
+
+def test_prediction_of_files_agrees_with_python(trained, tmp_path):
+    run, files = trained / "run", trained / "pictures" / "light"
+    text = answer(
+        "predict", str(run), str(files), str(trained / "pictures/dark/0.png"), "--csv", str(tmp_path / "a.csv")
+    )
+    assert "confidence" in text
+    with (tmp_path / "a.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [row["class"] for row in rows] == ["light"] * 16 + ["dark"]
+    predictor = ev.load_predictor(run)
+    assert predictor.classes == ("dark", "grey", "light")
+    found = predictor([row["input"] for row in rows])
+    assert found.labels == [row["class"] for row in rows]
+    assert found.confidence == pytest.approx([float(row["confidence"]) for row in rows], abs=1e-6)
+    pixels = np.stack([np.array(Image.open(row["input"])) for row in rows])
+    torch.testing.assert_close(predictor(pixels).probabilities, found.probabilities)
+    assert predictor(rows[0]["input"]).labels == ["light"]
+
+
+def test_files_of_other_sizes_and_colours_are_converted(trained, tmp_path):
+    path = tmp_path / "large.jpg"
+    Image.fromarray(np.full((60, 50, 3), 200, np.uint8)).save(path)
+    assert ev.load_predictor(trained / "run")(path).labels == ["light"]
+
+
+def test_predictions_refuse_what_they_cannot_take(trained, tmp_path):
+    predictor = ev.load_predictor(trained / "run")
+    with pytest.raises(ShapeError, match=r"trained on images of shape \(1, 10, 14\), got \(1, 10, 10\)"):
+        predictor(np.zeros((2, 10, 10), np.uint8))
+    with pytest.raises(DataError, match=r"there is no image .*none\.png"):
+        predictor("none.png")
+    with pytest.raises(ConfigError, match="there are no images to predict"):
+        predictor([])
+    with pytest.raises(ConfigError, match="--out is for the masks"):
+        answer("predict", str(trained / "run"), str(trained / "pictures/dark"), "--out", str(tmp_path))
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(DataError, match=r"empty has no \.jpg or"):
+        answer("predict", str(trained / "run"), str(tmp_path / "empty"))
+
+
+def test_a_model_is_loaded_from_its_run(trained, run):
+    model = ev.load(trained / "run")
+    torch.testing.assert_close(model.state_dict(), ev.load(trained / "run" / "model").state_dict())
+    for name in ("a", "b"):
+        shutil.copytree(run / "model", run / "grid" / "cells" / name / "model")
+    with pytest.raises(
+        ModelFileError, match=r"has 2 trained networks. Give the folder of one of them: cells/a, cells/b"
+    ):
+        ev.load(run / "grid")
+    shutil.rmtree(run / "grid" / "cells" / "b")
+    assert ev.load_predictor(run / "grid").classes[0] == "dark"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (None, "has no predictor.json"),
+        ("{", "not valid JSON"),
+        ("[1]", "another version"),
+        ('{"format": 1}', "does not say"),
+    ],
+)
+def test_a_damaged_description_is_named(run, text, message):
+    path = run / "model" / "predictor.json"
+    path.unlink() if text is None else path.write_text(text)
+    with pytest.raises(ModelFileError, match=message):
+        ev.load_predictor(run)
+
+
+def test_arrays_are_stored_beside_the_run(tmp_path):
+    draw, labels = np.random.default_rng(0), np.arange(60) % 2
+    x = np.clip(draw.normal(60, 10, (60, 4, 8, 6)) + 100 * labels[:, None, None, None], 0, 255).astype(np.uint8)
+    network = ev.create_model("hamiltonian", channels=(4,), blocks=1, step_size=0.4)
+    run = ev.train(network, from_arrays(x, labels), settings={"training.epochs": 4}, out=tmp_path / "run")
+    assert (tmp_path / "run" / "data.npz").is_file()
+    assert run.figures["accuracy"] > 0.9
+    assert run.predictor()(x[:4]).labels == ["0", "1", "0", "1"]
+    assert "accuracy" in answer("evaluate", str(run.folder))
+
+
+def test_a_known_set_or_a_recipe_is_trained_by_the_same_call(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    settings = {"training.epochs": 1, "data.fraction": 0.1, "model.options": {"channels": [4], "blocks": 1}}
+    run = ev.train("resnet", load("digits"), settings=settings, seed=3)
+    assert run.folder.parts[0] == "runs"
+    assert read_record(run.folder).cell.data.name == "digits"
+    assert list(run.results) == ["resnet-seed3"]
+    both = ev.train("spirals", settings={"training.epochs": 1, "data.points": 20, "seeds": [0, 1]}, out=tmp_path / "s")
+    with pytest.raises(ConfigError, match="trainings; look at results"):
+        _ = both.figures
+
+
+def test_what_cannot_be_trained_is_said():
+    data = from_arrays(np.zeros((10, 4, 4), np.uint8), np.arange(10) % 2)
+    with pytest.raises(UnknownNameError, match=r"unknown network or recipe 'resnt'. Did you mean 'resnet'"):
+        ev.train("resnt", data)
+    with pytest.raises(ConfigError, match=r"made by ev.create_model"):
+        ev.train(nn.Linear(2, 2), data)
+    with pytest.raises(ConfigError, match="say what resnet is trained on"):
+        ev.train("resnet")
+    with pytest.raises(ConfigError, match="is a study"):
+        ev.train("pide-decay")
+
+
+def test_points_from_a_table(tmp_path):
+    draw = np.random.default_rng(0)
+    x = draw.normal(size=(90, 5)) * [1, 1000, 1, 1, 0] + [0, 5000, 0, 0, 7]
+    rows = [",".join([*map(str, row), "up" if row[1] > 5000 else "down"]) for row in x.tolist()]
+    table = tmp_path / "points.csv"
+    table.write_text("\n".join(["a,b,c,d,constant,side", *rows]))
+    run = tmp_path / "run"
+    settings = {"data.validation": 3, "training.epochs": 20, "model.options.layers": 4}
+    ev.train("point_resnet", from_csv(table, test=0.3), settings=settings, out=run)
+    record = read_record(run)
+    assert record.result.figures["accuracy"] > 0.85
+    assert record.environment["data"]["fingerprint"]
+    text = answer("predict", str(run), str(table), "--csv", str(tmp_path / "answers.csv"))
+    assert "and 50 more" in text
+    predictor = ev.load_predictor(run)
+    found = predictor(x[:20])
+    assert (
+        np.mean([label == ("up" if row[1] > 5000 else "down") for label, row in zip(found.labels, x, strict=False)])
+        > 0.8
+    )
+    torch.testing.assert_close(predictor(table).probabilities[:20], found.probabilities, rtol=1e-4, atol=1e-5)
+    with pytest.raises(ShapeError, match=r"points of 5 features \(a, b, c, d, constant\), got \(3, 2\)"):
+        predictor(np.zeros((3, 2)))
+
+
+def test_masks_are_predicted_as_large_as_the_image(tmp_path):
+    draw = np.random.default_rng(0)
+    for k in range(12):
+        mask = np.zeros((8, 12), np.uint8)
+        mask[draw.integers(2, 6) :] = 1
+        for name, pixels in (
+            ("images", np.clip(40 + 150 * mask + draw.normal(0, 9, mask.shape), 0, 255)),
+            ("masks", mask),
+        ):
+            (tmp_path / "scenes" / name).mkdir(parents=True, exist_ok=True)
+            Image.fromarray(pixels.astype(np.uint8)).save(tmp_path / "scenes" / name / f"{k}.png")
+    (tmp_path / "scenes" / "classes.txt").write_text("sky\nground\n")
+    data = from_folder(tmp_path / "scenes")
+    network = ev.create_model("hamiltonian", channels=(4,), blocks=1, step_size=0.4, bias=True)
+    run = ev.train(network, data, settings={"training.epochs": 30, "optimizer.lr": 0.03}, out=tmp_path / "run")
+    assert run.figures["miou"] > 0.8
+    path = tmp_path / "wide.png"
+    Image.fromarray(np.repeat([[40], [190]], [16, 16], axis=0).repeat(24, axis=1).astype(np.uint8)).save(path)
+    text = answer("predict", str(run.folder), str(path), "--out", str(tmp_path / "found"))
+    assert "ground" in text
+    mask = np.array(Image.open(tmp_path / "found" / "wide.png"))
+    assert mask.shape == (32, 24)
+    assert (mask == np.repeat([[0], [1]], [16, 16], axis=0)).mean() > 0.8
+    with pytest.raises(ConfigError, match="two inputs would be written as"):
+        run.predictor()([path, path]).save(tmp_path / "found")
+
+
+def test_reduced_images_are_reduced_in_prediction_as_well(trained, tmp_path):
+    data = from_folder(trained / "pictures")
+    settings = {"model": {"name": "hamiltonian", "options": {"channels": [4], "blocks": 1}}, "training.epochs": 1,
+                "data.reduce": 2}  # fmt: skip
+    run = ev.train("own-images", data, settings=settings, out=tmp_path / "run")
+    predictor = run.predictor()
+    assert predictor.input_shape == (1, 5, 7)
+    small = ev.data.reduced(data, 2).test
+    files = [trained / "pictures" / name / "0.png" for name in data.classes]
+    pixels = np.stack([np.array(Image.open(path)).reshape(5, 2, 7, 2).mean((1, 3)).round() for path in files])
+    assert small.shape == predictor.input_shape
+    torch.testing.assert_close(predictor(files).probabilities, predictor(pixels.astype(np.uint8)).probabilities)
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ({}, "give one of name, folder, npz to say which data, got none"),
+        ({"name": "digits", "folder": "x"}, "got name and folder"),
+        ({"name": "digits", "test": 0.1}, "test is for your own data"),
+        ({"npz": "x.npz", "resize": [3, 3]}, "resize is for images in a folder"),
+        ({"folder": " "}, "give a path"),
+    ],
+)
+def test_sections_that_make_no_sense_are_refused(data, message):
+    values = {"recipe": "r", "variant": "v", "model": {"name": "resnet"}, "data": data}
+    with pytest.raises(ConfigError, match=message):
+        Cell.read(values, "test")
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ({"csv": "a.csv", "npz": "a.npz"}, "give one of csv and npz"),
+        ({"test": 0.5}, "are for your own points"),
+        ({"csv": "a.csv", "labelled": 2}, "labelled is for drawn points"),
+    ],
+)
+def test_sections_of_points_that_make_no_sense_are_refused(data, message):
+    values = {
+        "recipe": "r",
+        "variant": "v",
+        "model": {"name": "point_resnet"},
+        "task": {"name": "points"},
+        "data": data,
+    }
+    with pytest.raises(ConfigError, match=message):
+        Cell.read(values, "test")
+
+
+def test_naming_other_data_drops_what_was_said_of_the_old():
+    base = {"data": {"name": "digits", "batch_size": 50}}
+    own = overlay(base, {"data": {"folder": "a", "test": 0.3}})
+    assert own == {"data": {"batch_size": 50, "folder": "a", "test": 0.3}}
+    assert overlay(own, {"data": {"name": "mnist"}}) == {"data": {"batch_size": 50, "name": "mnist"}}
+    assert overlay(own, {"data": {"folder": "b"}}) == {"data": {"batch_size": 50, "folder": "b", "test": 0.3}}
+
+
+def test_paths_of_a_recipe_and_its_variants_are_absolute(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    recipe = load_recipe("own-images", ["variants={a: {data: {npz: b.npz}}, c: {}}"])
+    assert [cell.data.npz or cell.data.folder for cell in recipe.cells()] == [
+        str(tmp_path / "b.npz"),
+        str(tmp_path / "images"),
+    ]
+    assert recipe.scope[0] == "b.npz, images"
+
+
+def test_kinds_of_data_that_do_not_fit_the_task_are_said(tmp_path):
+    np.savez(tmp_path / "points.npz", x=np.zeros((10, 3)), y=np.arange(10) % 2)
+    np.savez(tmp_path / "images.npz", x=np.zeros((10, 3, 3), np.uint8), y=np.arange(10) % 2)
+    with pytest.raises(ConfigError, match=r"has points, not images. Set task.name to points"):
+        answer("run", "own-images", "--set", f"data.npz={tmp_path / 'points.npz'}", "--out", str(tmp_path / "r"))
+    with pytest.raises(ConfigError, match=r"has images, not points. Set task.name to classification"):
+        answer("run", "spirals", "--set", f"data.npz={tmp_path / 'images.npz'}", "--out", str(tmp_path / "r"))

@@ -1,0 +1,238 @@
+"""Solving in one call: what comes of it, its files, resuming, and what bad input is told."""
+
+import math
+import time
+
+import numpy as np
+import pytest
+import torch
+
+import evolvent as ev
+from evolvent.equations.problems import Condition, Problem, create_problem
+from evolvent.errors import ConfigError, DataError, ModelFileError, NonFiniteError, ShapeError, UnknownNameError
+from evolvent.experiments.observer import Observer
+from evolvent.experiments.record import read_findings
+from evolvent.solving import METHODS, Pace
+from evolvent.solving.plan import parse_budget
+
+
+def rod(**changes) -> Problem:
+    """The slowest wave of a rod with cold ends."""
+    stated = {
+        "name": "cold rod",
+        "domain": {"x": (0.0, 1.0), "t": (0.0, 1.0)},
+        "equation": lambda u, conductivity: u["t"] - conductivity * u["xx"],
+        "coefficients": {"conductivity": 0.1},
+        "initial": lambda x: torch.sin(math.pi * x),
+        "conditions": [Condition(f"end at {x:g}", {"x": x}, lambda u: u.value) for x in (0.0, 1.0)],
+    }
+    return Problem(**{**stated, **changes})
+
+
+def test_a_well_solved_heat_equation_is_trusted(heat):
+    assert heat.figures["error"] < 2e-3
+    assert heat.trust.trusted, heat.trust.verdict
+    assert heat.trust.verdict.startswith("Trust it to about")
+    estimate = {check.name: check.value for check in heat.trust.checks}
+    assert estimate["linearised error"] == pytest.approx(heat.figures["error"], rel=0.2)
+    assert estimate["second solution"] < 3e-3
+    assert "Trust it" in repr(heat)
+
+
+def test_a_solution_is_called_on_points(heat):
+    points = create_problem("heat").sobol(50, seed=3)
+    found = heat(points)
+    assert found.shape == (50, 1)
+    assert (found - create_problem("heat").solution(points)).abs().max() < 0.01
+    np.testing.assert_allclose(heat(points.numpy()), found.detach().numpy())
+    assert heat.derivatives(points, ["xx"])["xx"].shape == (50, 1)
+    with pytest.raises(ShapeError, match=r"points \(N, 2\) of x, t"):
+        heat([[0.1, 0.2, 0.3]])
+
+
+def test_values_go_to_files(heat, tmp_path):
+    with np.load(heat.write_npz(tmp_path / "u.npz", 8, 5)) as stored:
+        arrays = dict(stored)
+    assert {name: array.shape for name, array in arrays.items()} == {
+        "x": (8,),
+        "t": (5,),
+        "u": (8, 5),
+        "reference_u": (8, 5),
+    }
+    rows = np.genfromtxt(heat.write_csv(tmp_path / "u.csv", 8, 5), delimiter=",", names=True)
+    assert rows.dtype.names == ("x", "t", "u", "reference_u")
+    np.testing.assert_allclose(rows["u"], arrays["u"].ravel(), rtol=1e-8, atol=1e-12)
+    np.testing.assert_allclose(rows["t"][:5], arrays["t"])
+
+
+def test_pictures_and_report_show_it(heat, tmp_path):
+    drawing = heat.plot()
+    assert [axes.get_title() for axes in drawing.axes[:3]] == ["u", "u, reference", "u, difference"]
+    text = heat.report(tmp_path / "report.html").read_text()
+    for shown in ("Trust it to about", "Whether to trust it", "Estimated error of u", "loss of the initial value"):
+        assert shown in text, shown
+
+
+def test_a_saved_solution_is_loaded(heat, tmp_path):
+    target = heat.save(tmp_path / "kept")
+    again = ev.load(target)
+    points = [[0.3, 0.4]]
+    assert again(points) == heat(points)
+    assert again.trust.verdict == heat.trust.verdict
+    assert again.figures == heat.figures
+    assert ev.load(target / "cells" / "perceptron-seed1")(points) != heat(points)
+    with pytest.raises(ConfigError, match="exists already"):
+        heat.save(target)
+
+
+def test_the_run_is_finished_and_not_trained_again(heat):
+    again = ev.solve("heat", out=heat.folder, resume=True)
+    assert again([[0.3, 0.4]]) == heat([[0.3, 0.4]])
+    with pytest.raises(ConfigError, match="holds a run already"):
+        ev.solve("heat", out=heat.folder)
+
+
+class Ended(Exception):
+    pass
+
+
+class EndsAt(Observer):
+    interval = 0.0
+
+    def __init__(self, step):
+        self.step = step
+
+    def cell_progresses(self, cell, progress):
+        if progress.step >= self.step and not progress.epoch_ends:
+            raise Ended
+
+
+def test_a_run_that_was_ended_goes_on(tmp_path, quick):
+    settings = quick(8, "training.checkpoint_steps=1", "training.keep_checkpoint=true")
+    whole = ev.solve("heat", second=False, settings=settings, out=tmp_path / "whole")
+    with pytest.raises(Ended):
+        ev.solve("heat", second=False, settings=settings, out=tmp_path / "ended", observer=EndsAt(6))
+    resumed = ev.solve("heat", second=False, out=tmp_path / "ended", resume=True)
+    assert resumed([[0.3, 0.4]]) == whole([[0.3, 0.4]])
+    assert resumed.trust.not_checked == {"second solution": "there is none"}
+
+
+def test_a_budget_ends_the_solution(tmp_path):
+    began = time.perf_counter()
+    found = ev.solve("heat", budget="6s", out=tmp_path / "run", settings=["model.options.width=10"])
+    assert time.perf_counter() - began < 60  # on any machine; the checks at the end take what they take
+    assert set(found.figures) == {"error", "residual"}
+    with pytest.raises(ConfigError, match="budget of 2 s is too small"):
+        ev.solve("heat", budget=2)
+
+
+def test_a_stated_problem_is_solved_without_reference(tmp_path, quick):
+    problem = rod()
+    found = ev.solve(problem, second=False, settings=quick(16), out=tmp_path / "run")
+    exact = math.exp(-0.1 * math.pi**2 * 0.5)
+    assert found([[0.5, 0.5]]).item() == pytest.approx(exact, abs=0.02)
+    assert "error" not in found.figures
+    assert found.trust.trusted, found.trust.verdict
+    assert [check.name for check in found.trust.checks][-3:] == ["end at 0", "end at 1", "linearised error"]
+    assert len(found.plot().axes) == 2  # one picture and its colours
+    assert read_findings(tmp_path / "run").fields[0].reference is None
+    with pytest.raises(UnknownNameError, match="Give it to load"):
+        ev.load(tmp_path / "run")
+    assert ev.load(tmp_path / "run", problem=problem)([[0.5, 0.5]]) == found([[0.5, 0.5]])
+
+
+def test_an_object_with_a_registered_name_is_not_taken_for_that_problem(tmp_path, quick):
+    fast = create_problem("heat", diffusion=0.2)
+    found = ev.solve(fast, second=False, settings=quick(1), out=tmp_path / "run")
+    assert found.problem.name == "heat as given"
+    with pytest.raises(UnknownNameError, match="heat as given"):
+        ev.load(tmp_path / "run")
+    named = ev.solve("heat", options={"diffusion": 0.2}, second=False, settings=quick(1), out=tmp_path / "named")
+    assert ev.load(tmp_path / "named").coefficients == named.coefficients == {"diffusion": 0.2}
+    with pytest.raises(ConfigError, match="options are for problems"):
+        ev.solve(fast, options={"diffusion": 0.1})
+
+
+def test_a_hard_initial_value_is_part_of_the_solution(tmp_path, quick):
+    found = ev.solve("heat", second=False, settings=quick(1, "task.initial=hard"), out=tmp_path / "run")
+    start = create_problem("heat").grid(20, 1)
+    torch.testing.assert_close(ev.load(tmp_path / "run")(start), create_problem("heat").initial_values(start))
+    assert found.trust.checks
+    with pytest.raises(ModelFileError, match="values of its problem are built in"):
+        ev.load(tmp_path / "run" / "model")
+
+
+def test_a_reference_that_takes_too_long_is_left_out(tmp_path, quick, monkeypatch):
+    monkeypatch.setenv("EVOLVENT_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr("evolvent.solving.solve._REFERENCE", 1e-6)
+    found = ev.solve("kdv", second=False, settings=quick(1), out=tmp_path / "run")
+    assert "error" not in found.figures
+    assert found.problem.reference is None
+
+
+def test_plans_fit_the_time():
+    problem = create_problem("allen-cahn")
+    short, long = (METHODS.get("pinn")(problem, Pace(seconds, 1e-5), {}) for seconds in (10.0, 1000.0))
+    assert short["data"]["points"] < long["data"]["points"] == 4000
+    assert short["optimizer"]["iterations"] < long["optimizer"]["iterations"] == 50
+    assert long["task"]["phases"][0]["coefficients"] == {"reaction": 1.0}
+    assert len(long["task"]["resample_at"]) == 5
+    looked_for = METHODS.get("pinn")(problem, Pace(10.0, 1e-5), {"reaction": 1.0})
+    assert "coefficients" not in looked_for["task"]["phases"][0]
+    assert parse_budget("5m") == 300
+    with pytest.raises(UnknownNameError, match="pinn"):
+        ev.solve("heat", method="pin", budget="10s")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"initial": lambda x: torch.cos(math.pi * x)}, "contradicts the initial value where they meet"),
+        ({"equation": lambda u, conductivity: u["t"] - u["t"]}, "whatever u is"),
+        ({"conditions": [], "symmetry": {"x": "even"}, "initial": lambda x: x}, "not even in x"),
+        ({"conditions": [], "symmetry": {"x": "periodic"}, "initial": lambda x: x}, "not periodic in x"),
+        ({"conditions": [], "symmetry": {"x": "odd"}, "initial": lambda x: 1 + 0 * x}, "not odd in x"),
+    ],
+)
+def test_bad_problems_are_refused(changes, message, tmp_path, quick):
+    with pytest.raises(ConfigError, match=message):
+        ev.solve(rod(**changes), settings=quick(1), out=tmp_path / "run", budget="10s")
+
+
+def test_a_network_without_second_derivatives_is_refused():
+    from evolvent.tasks.pde.checks import check_network
+
+    flat = torch.nn.Sequential(torch.nn.Linear(2, 8), torch.nn.ReLU(), torch.nn.Linear(8, 1)).double()
+    with pytest.raises(ConfigError, match="needs u_xx, which is zero everywhere"):
+        check_network(rod(), flat)
+
+
+def test_numbers_that_are_not_finite_are_explained(tmp_path, quick):
+    wild = rod(equation=lambda u, conductivity: u["t"] - torch.log(u["xx"]), conditions=[])
+    with pytest.raises(NonFiniteError, match="divisions and roots"):
+        ev.solve(wild, settings=quick(2), out=tmp_path / "run", second=False)
+
+
+def test_samples_are_checked(tmp_path):
+    problem = create_problem("heat")
+    for points, values, message in [
+        (np.zeros((3, 3)), np.zeros((3, 1)), r"points \(N, 2\)"),
+        (np.full((3, 2), 9.0), np.zeros(3), "3 of 3 samples lie outside"),
+        (np.zeros((2, 2)), np.full(2, np.nan), "not finite"),
+    ]:
+        with pytest.raises(DataError, match=message):
+            ev.solve(problem, samples=(points, values), unknown={"diffusion": 1.0}, out=tmp_path / "run", budget="10s")
+
+
+def test_unknown_coefficients_need_samples_and_a_name(quick, tmp_path):
+    with pytest.raises(ConfigError, match="need samples of the solution"):
+        ev.solve("heat", unknown={"diffusion": 1.0}, settings=quick(1), out=tmp_path / "a")
+    with pytest.raises(UnknownNameError, match="diffusion"):
+        ev.solve("heat", unknown={"difusion": 1.0}, settings=quick(1), out=tmp_path / "b")
+
+
+def test_load_still_reads_networks_and_refuses_grids(tmp_path, quick):
+    ev.save(ev.create_model("perceptron"), tmp_path / "net")
+    assert ev.load(tmp_path / "net")(torch.zeros(1, 2)).shape == (1, 1)
+    with pytest.raises(ModelFileError, match="not a saved model"):
+        ev.load(tmp_path)

@@ -1,0 +1,105 @@
+"""Coefficients found from samples: within their standard errors, and what samples do not tell."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+import evolvent as ev
+from evolvent.analysis.solutions import estimate_coefficients
+from evolvent.equations.problems import Problem, create_problem
+from evolvent.solving.verdicts import read_estimates, write_estimates
+
+
+def samples_of(problem, count=80, noise=0.01, seed=0):
+    points = problem.sobol(count, seed=seed + 77)
+    draw = np.random.default_rng(seed)
+    return points.numpy(), problem.solution(points).numpy() + noise * draw.standard_normal((count, 1))
+
+
+def test_a_coefficient_is_found_within_its_standard_error(tmp_path, quick):
+    samples = samples_of(create_problem("heat"))
+    found = ev.solve(
+        "heat", unknown={"diffusion": 0.2}, samples=samples, second=False, settings=quick(24), out=tmp_path / "run"
+    )
+    estimate = found.estimates["diffusion"]
+    assert 0 < estimate.error < 0.01
+    assert abs(estimate.value - 0.05) < 3 * estimate.error
+    assert found.estimates.noise == pytest.approx(0.01, rel=0.4)
+    assert found.estimates.not_identified == []
+    assert found.coefficients["diffusion"] == estimate.value == found.figures["diffusion"]
+    again = ev.load(tmp_path / "run")
+    assert again.estimates == found.estimates
+    assert again.coefficients == found.coefficients
+    assert "Coefficients that were found" in found.report(tmp_path / "r.html").read_text()
+    assert str(estimate).startswith("diffusion = 0.0")
+
+
+def exact(points):
+    x, t = points.split(1, dim=1)
+    return torch.exp(-0.1 * math.pi**2 * t) * torch.sin(math.pi * x)
+
+
+def warm(equation, **coefficients) -> Problem:
+    return Problem(
+        name="warm",
+        domain={"x": (-1.0, 1.0), "t": (0.0, 1.0)},
+        equation=equation,
+        coefficients=coefficients,
+        initial=lambda x: torch.sin(math.pi * x),
+        symmetry={"x": "periodic-odd"},
+        reference=lambda: exact,
+    )
+
+
+def test_standard_errors_are_those_of_repeated_measurements():
+    """The spread of the best diffusion over many sets of noisy samples, fitted with the exact solution."""
+    problem = warm(lambda u, diffusion: u["t"] - diffusion * u["xx"], diffusion=0.1)
+    points, noise = problem.sobol(60, seed=5), 0.02
+    values = exact(points) + noise * torch.randn(60, 1, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    found = estimate_coefficients(problem, exact, ["diffusion"], points, values)
+    slope = -(math.pi**2) * points[:, 1:] * exact(points)  # of the solution with the diffusion
+    expected = found.noise / slope.norm().item()
+    assert found["diffusion"].error == pytest.approx(expected, rel=1e-3)
+
+
+def test_a_pair_of_which_only_the_product_matters_is_named(tmp_path):
+    pair = warm(lambda u, depth, speed: u["t"] - depth * speed * u["xx"], depth=0.5, speed=0.2)
+    points, values = samples_of(pair, 40)
+    found = estimate_coefficients(pair, exact, ["depth", "speed"], torch.from_numpy(points), torch.from_numpy(values))
+    assert found.condition > 1e8
+    [said] = found.not_identified
+    assert "depth" in said
+    assert "speed" in said
+    assert "up" in said
+    assert "down" in said
+    assert "relative changes 1 : 1" in said
+    assert all(math.isinf(one.error) for one in found.found)
+    write_estimates(tmp_path, found)
+    assert read_estimates(tmp_path) == found
+
+
+def test_a_coefficient_without_effect_is_named():
+    idle = warm(lambda u, diffusion, drag: u["t"] - diffusion * u["xx"] + drag * 0 * u.value, diffusion=0.1, drag=1.0)
+    points, values = samples_of(idle, 40)
+    found = estimate_coefficients(
+        idle, exact, ["diffusion", "drag"], torch.from_numpy(points), torch.from_numpy(values)
+    )
+    assert found.not_identified == ["drag is known not at all"]
+    assert 0 < found["diffusion"].error < 0.05
+
+
+def test_problems_that_cannot_be_linearised_here_have_no_standard_errors(tmp_path):
+    steady = Problem(
+        name="steady",
+        domain={"x": (0.0, 1.0)},
+        equation=lambda u, stiffness: stiffness * u["xx"] + 1,
+        coefficients={"stiffness": 1.0},
+    )
+    points = steady.sobol(9, seed=0)
+    found = estimate_coefficients(steady, lambda p: 0 * p, ["stiffness"], points, torch.zeros_like(points))
+    assert found["stiffness"].error is None
+    assert "no standard errors" in found.remark
+    write_estimates(tmp_path, found)
+    assert read_estimates(tmp_path) == found
