@@ -263,9 +263,12 @@ def fuzz(
     found, faults = Counter[str](), []
     for number in range(count):
         draw = random.Random(f"{seed} {make.__name__} {number}")
-        with tempfile.TemporaryDirectory() as folder:
-            case = make(draw, Path(folder))
-            what, said = outcome(case)
+        with tempfile.TemporaryDirectory() as place:
+            folder = Path(place) / "inner" / "most"  # calls may write to paths such as ../..
+            folder.mkdir(parents=True)
+            case = make(draw, folder)
+            with contextlib.chdir(folder):
+                what, said = outcome(case)
         found[what] += 1
         if what not in ("ok", "refused"):
             faults.append(f"{make.__name__} {number}: {what}: {said}\n    {case.__doc__}")

@@ -14,6 +14,7 @@ from rich.table import Table
 from evolvent.experiments.observer import Observer, TrainingProgress
 from evolvent.experiments.recipe import Cell, Recipe
 from evolvent.experiments.record import Cost, Result
+from evolvent.report.honesty import data_names, departure_sentence, difference_sentence
 from evolvent.report.numbers import NONE, count, duration, memory, percent, short, write
 from evolvent.report.runs import Run
 from evolvent.report.summary import SummaryRow, shown_figures, summary_rows
@@ -67,6 +68,8 @@ class TerminalObserver(Observer):
     def grid_starts(self, cells: list[Cell], origin: str) -> None:
         if self.recipe:
             console.print(f"[bold]{escape(self.recipe.title)}[/bold]", soft_wrap=True)
+            if said := departure_sentence(self.recipe):
+                show_line(said)
         show_line(f"data: {origin}")
         variants = len({cell.variant for cell in cells})
         show_line(f"{count(len(cells))} training{'s' if len(cells) > 1 else ''} of {count(variants)} variant"
@@ -180,7 +183,11 @@ def show_summary(run: Run, report: Path) -> None:
     if parts == ("median",):  # of one seed
         columns = [column.removesuffix(", median") for column in columns]
     cells = [_summary_row(row, figures, parts) for row in rows[:_ROWS]]
-    show_table([*columns, "seeds", "parameters", "time each"], cells)
+    show_table([*columns, "seeds", "parameters", "time each"], cells, title=f"data: {', '.join(data_names(run))}")
+    scores = dict.fromkeys(row.score for row in rows if row.score)
+    for said in (difference_sentence([row for row in rows if row.score == score]) for score in scores):
+        if said:
+            show_line(said)
     if len(rows) > _ROWS:
         show_line(f"the first {_ROWS} of {count(len(rows))} variants; summary.csv has all of them")
     show_line(f"report: {report}")

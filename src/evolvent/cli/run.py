@@ -31,9 +31,9 @@ def run(
     from evolvent._core.errors import ConfigError
     from evolvent._core.files import write_text
     from evolvent._core.launchers import is_main_process
-    from evolvent.cli.display import TerminalObserver, show_summary, working
+    from evolvent.cli.display import TerminalObserver, show_summary, show_warning, working
     from evolvent.experiments.branches import Branch, find_branch
-    from evolvent.experiments.catalogue import load_recipe
+    from evolvent.experiments.catalogue import erased_differences, load_recipe
     from evolvent.experiments.engine import Resources
     from evolvent.experiments.freed_memory import keep_freed_memory
     from evolvent.experiments.grid import CellsFailedError, run_folder, run_grid
@@ -42,6 +42,9 @@ def run(
     from evolvent.report import read_run, summary_csv, write_report
 
     chosen = load_recipe(recipe, settings or (), seed)
+    if is_main_process():
+        for line in erased_differences(recipe, settings) if settings else ():
+            show_warning(line)
     keep_freed_memory()
     if isinstance(chosen, StudyRecipe):
         if data is not None or ray is not None or devices * nodes * workers > 1:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -9,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from evolvent._core import seals
-from evolvent._core.errors import ConfigError, shortened
+from evolvent._core.errors import ConfigError, EvolventError, shortened
 from evolvent._core.registry import Registry
 from evolvent._core.yaml_text import parse_yaml
 from evolvent.experiments.recipe import Recipe, StudyRecipe, assign
@@ -73,6 +74,33 @@ def complete_recipe(values: dict[str, Any], source: str, seed: int | None = None
     return recipe
 
 
+def erased_differences(name_or_file: str, settings: Sequence[str]) -> list[str]:
+    """One line for each setting in which the variants of a recipe differ, until ``settings`` make them the same."""
+    try:
+        before, now = load_recipe(name_or_file), load_recipe(name_or_file, settings)
+    except EvolventError:  # a recipe that cannot be run as it stands, such as one that starts from another run
+        return []
+    if not isinstance(before, Recipe) or not isinstance(now, Recipe) or before.variants.keys() != now.variants.keys():
+        return []
+    lines = []
+    for key in dict.fromkeys(setting.partition("=")[0].strip() for setting in settings):
+        path = _spelt_out(key, "")[0]
+        old, new = ([_at(cell.model_dump(mode="json"), path) for cell in one.cells()] for one in (before, now))
+        if _distinct(old) > 1 and _distinct(new) == 1:
+            lines.append(f"the variants of {before.name} differ in {path}, and --set {key} makes them the same in it.")
+    return lines
+
+
+def _at(values: Any, path: str) -> Any:
+    for step in path.split("."):
+        values = values.get(step) if isinstance(values, dict) else None
+    return values
+
+
+def _distinct(values: list[Any]) -> int:
+    return len({json.dumps(value, sort_keys=True, default=str) for value in values})
+
+
 def with_settings(values: dict[str, Any], settings: Sequence[str]) -> dict[str, Any]:
     """What a recipe says, with ``key=value`` settings laid over it; values are YAML.
 
@@ -80,7 +108,7 @@ def with_settings(values: dict[str, Any], settings: Sequence[str]) -> dict[str, 
     {'data': {'points': 1000}}
     """
     for setting in settings:
-        key, equals, text = setting.partition("=")
+        key, equals, text = str(setting).partition("=")
         if not equals:
             raise ConfigError(f"--set takes key=value such as optimizer.lr=0.05, got {shortened(repr(setting))}.")
         values = set_value(values, *_spelt_out(key.strip(), parse_yaml(text, f"--set {shortened(repr(setting))}")))

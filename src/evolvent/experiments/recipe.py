@@ -148,6 +148,12 @@ class Cell(Config):
         return Setup(self.task, self.data, self.optimizer, self.schedule, self.seed)
 
     @property
+    def data_name(self) -> str:
+        """What people call the data."""
+        named = (getattr(self.data, key, None) for key in ("title", "name", "kind"))
+        return next((str(value) for value in named if value), self.task.name)
+
+    @property
     def label(self) -> str:
         """What people call the cell."""
         return f"{self.variant}-seed{self.seed}"

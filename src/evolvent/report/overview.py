@@ -9,6 +9,7 @@ import numpy as np
 
 from evolvent.networks import PAPERS
 from evolvent.report.bounds import first_few
+from evolvent.report.honesty import data_names, data_warning, departure_sentence, difference_sentence, honest_title
 from evolvent.report.lines import MANY_SEEDS
 from evolvent.report.markup import section, swatch, table, text
 from evolvent.report.numbers import NONE, capital, count, duration, memory, short, write, write_difference
@@ -27,7 +28,7 @@ Cell = Callable[[SummaryRow], str]
 
 def page_title(runs: Sequence[Run]) -> str:
     """What the whole page is called."""
-    titles = list(dict.fromkeys(run.title for run in runs))
+    titles = list(dict.fromkeys(map(honest_title, runs)))
     if len(titles) == 1:
         return titles[0] if len(runs) == 1 else f"{titles[0]}: {len(runs)} runs compared"
     return "Comparison: " + " / ".join(titles)
@@ -37,19 +38,36 @@ def run_header(runs: Sequence[Run], rows: Sequence[SummaryRow], subjects: Sequen
     """Title, questions, the answer from the figures and what the task itself answered."""
     recipes = [run.recipe for run in runs if run.recipe]
     origin = " · ".join(dict.fromkeys(f"{run.name} {run.identity}" for run in runs))
+    origin += f" · data: {', '.join(dict.fromkeys(name for run in runs for name in data_names(run)))}"
+    cautions = [data_warning(runs), *dict.fromkeys(map(departure_sentence, recipes))]
     found = [(subject.label, subject.findings[0].answer) for subject in subjects if subject.findings]
     same = len({said for _, said in found}) == 1
     own = [said if same else f"{label}: {said}" for label, said in found[: 1 if same else None] if said]
     questions = [recipe.question for recipe in recipes]
     papers = [paper for recipe in recipes for paper in recipe.papers]
-    return header(origin, page_title(runs), questions, [answer(rows), *first_few(own, _LISTED)], papers)
+    answers = [" ".join(filter(None, [answer(rows), _differences(rows)])), *first_few(own, _LISTED)]
+    return header(origin, page_title(runs), questions, answers, papers, [said for said in cautions if said])
 
 
-def header(origin: str, title: str, questions: Sequence[str], answers: Sequence[str], papers: Sequence[str]) -> str:
+def _differences(rows: Sequence[SummaryRow]) -> str:
+    """For each score, whether the best two differ by more than their seeds do."""
+    scores = dict.fromkeys(row.score for row in rows if row.score)
+    return " ".join(filter(None, (difference_sentence([row for row in rows if row.score == one]) for one in scores)))
+
+
+def header(
+    origin: str,
+    title: str,
+    questions: Sequence[str],
+    answers: Sequence[str],
+    papers: Sequence[str],
+    cautions: Sequence[str] = (),
+) -> str:
     """The top of a page."""
     parts = [f'<p class="origin">{text(origin)}</p>', f"<h1>{text(title)}</h1>"]
     parts += [f'<p class="question">{text(question)}</p>' for question in dict.fromkeys(questions)]
     parts += [f'<p class="answer">{text(sentence)}</p>' for sentence in answers]
+    parts += [f'<p class="caution">{text(sentence)}</p>' for sentence in cautions]
     if papers:
         items = "".join(f"<li>{text(_reference(paper))}</li>" for paper in dict.fromkeys(papers))
         parts.append(f'<div class="papers"><span>Papers</span><ul>{items}</ul></div>')

@@ -61,6 +61,7 @@ class SummaryRow:
     cells: int
     unfinished: tuple[str, ...]
     published: tuple[Comparison, ...] = ()
+    data: str = ""  # what people call it
 
     @property
     def score(self) -> Figure | None:
@@ -109,6 +110,7 @@ def series_row(series: Series) -> SummaryRow:
         n=len(results),
         cells=series.cells,
         unfinished=tuple(series.unfinished),
+        data=", ".join(dict.fromkeys(record.cell.data_name for record in series.records)),
     )
     printed = [f for f in (series.run.recipe.published if series.run.recipe else []) if f.variant == series.variant]
     return replace(row, published=tuple(compare(figure, row) for figure in printed))
@@ -161,7 +163,7 @@ def _csv_figures(rows: Sequence[SummaryRow]) -> list[Figure]:
 def csv_values(row: SummaryRow, figures: Sequence[Figure]) -> dict[str, object]:
     """A row as plain columns."""
     cost, published = row.cost, {c.figure.name: c.published for c in row.published}
-    values: dict[str, object] = {"variant": row.variant, "n": row.n, "cells": row.cells}
+    values: dict[str, object] = {"variant": row.variant, "n": row.n, "cells": row.cells, "data": row.data}
     for figure in figures:
         if figure not in _COST:
             found = row.figures.get(figure.name)

@@ -1,0 +1,96 @@
+"""What a reader must know before believing a table: which data, which settings, and whether a difference is one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from evolvent._core.errors import EvolventError
+from evolvent.experiments.catalogue import load_recipe, recipe_names
+from evolvent.experiments.recipe import Recipe
+from evolvent.report.numbers import count, write_difference
+from evolvent.report.runs import Run
+from evolvent.report.summary import SummaryRow, ranked
+
+_LISTED = 8  # settings that are named one by one
+_SECTIONS = ("model", "data", "task", "optimizer", "schedule", "training", "variants")
+
+
+def data_names(run: Run) -> list[str]:
+    """The data of a run, each set once."""
+    return list(dict.fromkeys(record.cell.data_name for record in run.records))
+
+
+def departures(recipe: Recipe) -> dict[str, tuple[Any, Any]]:
+    """Settings that differ from those of the shipped recipe of this name, by their dotted keys; before and now."""
+    if recipe.name not in recipe_names():
+        return {}
+    try:
+        shipped = load_recipe(recipe.name)
+    except EvolventError:
+        return {}
+    if not isinstance(shipped, Recipe):
+        return {}
+    before, now = ({key: value for name in _SECTIONS for key, value in _leaves(getattr(one, name), name)}
+                   for one in (shipped, recipe))  # fmt: skip
+    keys = [key for key in dict.fromkeys([*before, *now]) if before.get(key) != now.get(key)]
+    return {key: (before.get(key), now.get(key)) for key in keys}
+
+
+def departure_sentence(recipe: Recipe) -> str:
+    """One sentence on the settings that depart from the recipe; empty if there are none."""
+    found = departures(recipe)
+    if not found:
+        return ""
+    told = [f"{key} {_told(old)} → {_told(new)}" for key, (old, new) in list(found.items())[:_LISTED]]
+    more = f" and {len(found) - _LISTED} more" if len(found) > _LISTED else ""
+    return f"Settings that depart from the recipe {recipe.name}: {', '.join(told)}{more}."
+
+
+def honest_title(run: Run) -> str:
+    """The recipe's title, and the data if it is not the recipe's own."""
+    moved = run.recipe and any(key.endswith("data.name") for key in departures(run.recipe))
+    return f"{run.title} (here on {', '.join(data_names(run))})" if moved else run.title
+
+
+def data_warning(runs: Sequence[Run]) -> str:
+    """A sentence if runs on different data stand side by side; else empty."""
+    by_run = {f"{run.name} {run.identity}": ", ".join(data_names(run)) for run in runs}
+    if len(set(by_run.values())) < 2:
+        return ""
+    told = "; ".join(f"{run}: {data}" for run, data in list(by_run.items())[:_LISTED])
+    return f"These runs are on different data, so their figures cannot be compared: {told}."
+
+
+def difference_sentence(rows: Sequence[SummaryRow]) -> str:
+    """Whether the best two of variants with one score differ by more than their seeds do; empty for one variant."""
+    known = ranked(rows)
+    if len(known) < 2 or not known[0].score or not known[0].score.better:
+        return ""
+    first, second = known[:2]
+    one, other = first.score_statistic, second.score_statistic
+    assert one
+    assert other
+    apart = write_difference(abs(one.mean - other.mean), known[0].score.unit)
+    if one.std is None or other.std is None:
+        return f"{first.label} and {second.label} differ by {apart}; the spread over seeds is not known from one seed."
+    spread = max(one.std, other.std)
+    seen = f"the spread over seeds ({write_difference(spread, known[0].score.unit)}, standard deviation)"
+    if abs(one.mean - other.mean) > 2 * spread:
+        return f"On average {first.label} and {second.label} differ by {apart}, more than twice {seen}."
+    few = min(len(one.values), len(other.values))
+    return (
+        f"On average {first.label} and {second.label} differ by {apart}, which does not exceed twice {seen} of "
+        f"{count(few)} seeds: neither is shown to be better."
+    )
+
+
+def _leaves(value: Any, path: str) -> list[tuple[str, Any]]:
+    if isinstance(value, dict) and value:
+        return [leaf for key, inner in value.items() for leaf in _leaves(inner, f"{path}.{key}")]
+    return [(path, value)]
+
+
+def _told(value: Any) -> str:
+    text = "default" if value is None else str(value)
+    return text if len(text) <= 40 else f"{text[:37]}..."

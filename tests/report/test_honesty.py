@@ -1,0 +1,85 @@
+"""Reports say on which data, with which settings, and whether a difference exceeds the spread of seeds."""
+
+import pytest
+
+from evolvent.experiments import load_recipe
+from evolvent.experiments.catalogue import erased_differences
+from evolvent.experiments.grid import run_grid
+from evolvent.report.honesty import (
+    data_warning,
+    departure_sentence,
+    departures,
+    difference_sentence,
+    honest_title,
+)
+from evolvent.report.page import report_html
+from evolvent.report.runs import read_run
+from evolvent.report.summary import SummaryRow, statistic
+from evolvent.tasks.findings import Figure
+
+ACCURACY = Figure("accuracy", "accuracy", "share", better="higher")
+SMALL = ["training.epochs=1", "data.fraction=0.05", "seeds=[0]", "variants={}", "model.name=hamiltonian",
+         "model.options={channels: [4], blocks: 1}"]  # fmt: skip
+
+
+def row(label: str, values: list[float]) -> SummaryRow:
+    found = statistic(values)
+    assert found
+    return SummaryRow(label, "r", "i", label, (ACCURACY,), {"accuracy": found}, None, "images", None, None,
+                      len(values), len(values), ())  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "said"),
+    [
+        ([0.90, 0.91, 0.89], [0.80, 0.81, 0.79], "differ by 10.00 points, more than twice the spread over seeds"),
+        ([0.90, 0.95, 0.85], [0.89, 0.94, 0.84], "does not exceed twice the spread over seeds"),
+        ([0.90], [0.80], "the spread over seeds is not known from one seed"),
+    ],
+)
+def test_the_headline_says_whether_a_difference_exceeds_the_spread(one, other, said):
+    sentence = difference_sentence([row("b", other), row("a", one)])
+    assert said in sentence
+    assert "a and b differ" in sentence
+
+
+def test_one_variant_differs_from_nothing():
+    assert difference_sentence([row("a", [0.9, 0.8])]) == ""
+
+
+def test_settings_that_depart_from_the_shipped_recipe_are_named():
+    recipe = load_recipe("demo", ["data.name=fashion-mnist", "training.epochs=1"])
+    assert departures(recipe)["data.name"] == ("mnist5k", "fashion-mnist")
+    assert "training.epochs 8 → 1" in departure_sentence(recipe)
+    assert departure_sentence(load_recipe("demo")) == ""
+
+
+@pytest.fixture(scope="module")
+def digits(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("honesty") / "digits"
+    run_grid(load_recipe("demo", ["data.name=digits", *SMALL]), folder)
+    return folder
+
+
+def test_header_title_and_summary_name_the_data(digits):
+    run = read_run(digits)
+    assert honest_title(run).endswith("(here on digits)")
+    page = report_html([digits])
+    assert "data: digits" in page
+    assert "Settings that depart from the recipe demo: " in page
+    assert data_warning([run]) == ""
+
+
+def test_runs_on_different_data_side_by_side_are_warned_of(digits, tmp_path):
+    recipe = load_recipe("spirals", ["variants={}", "seeds=[0]", "training.epochs=1"])
+    run_grid(recipe, tmp_path / "spirals")
+    runs = [read_run(digits), read_run(tmp_path / "spirals")]
+    assert "are on different data" in data_warning(runs)
+    assert "are on different data" in report_html([digits, tmp_path / "spirals"])
+
+
+def test_a_setting_that_erases_a_difference_between_variants_is_warned_of():
+    [line] = erased_differences("demo", ["model.name=resnet"])
+    assert "the variants of demo differ in model.name" in line
+    assert not erased_differences("demo", ["training.epochs=2"])
+    assert not erased_differences("demo", ["variants={}"])
