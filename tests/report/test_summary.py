@@ -64,7 +64,7 @@ def test_csv_has_shown_and_published_figures_and_leaves_unknown_ones_empty(write
     folder = write_grid(make_recipe(seeds=[0]), unfinished=("resnet-seed0",))
     first, second = csv.DictReader(io.StringIO(summary_csv(read_run(folder))))
     assert list(first) == [
-        "variant", "n", "cells", "accuracy_median", "accuracy_mean", "accuracy_std", "published_accuracy",
+        "variant", "n", "cells", "data", "accuracy_median", "accuracy_mean", "accuracy_std", "published_accuracy",
         "loss_median", "loss_mean", "loss_std", "published_loss", "published_parameters", "parameters",
         "multiply_adds", "activation_bytes", "batch_size", "gradient", "rows_per_second_median", "seconds_median",
     ]  # fmt: skip
