@@ -35,6 +35,7 @@ __all__ = ["confusion", "curves", "spectrum", "stability", "trajectory"]
 
 _SHOWN = 200  # paths of points at most
 _NAMED = 20  # classes up to which cells of a confusion matrix are written out
+_LOGARITHMIC = 20  # largest over smallest value from which an axis is logarithmic
 _PARTS = {"train": "-", "val": "--", "test": ":"}
 
 
@@ -84,7 +85,9 @@ def stability(model: nn.Module | Sequence[EvolutionStability], x: State | None =
         growing.plot(times, found.growth.random, "--", color=colour, label=f"{name}, random")
         energy.plot(found.energy.times, found.energy.values, color=colour, label=f"{name}, {found.energy.kind}")
     growing.axhline(1, color="0.6", linewidth=0.8)
-    log_axis(growing)
+    worst = [value for found in model for value in found.growth.worst]
+    if max(worst, default=1.0) > _LOGARITHMIC * min(worst, default=1.0) > 0:
+        log_axis(growing)
     growing.set(title="growth of perturbations", xlabel="time")
     energy.set(title="relative change of energy or norm", xlabel="time")
     for axes in (growing, energy):
