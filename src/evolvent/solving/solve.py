@@ -31,6 +31,7 @@ from evolvent.solving.folders import cells_of
 from evolvent.solving.plan import METHODS, measure_pace, parse_budget
 from evolvent.solving.solution import Solution
 from evolvent.solving.verdicts import add_to_findings, read_trust, write_estimates, write_trust
+from evolvent.tasks.pde.methods import check_suits
 from evolvent.tasks.pde.samples import checked_samples, read_samples, write_samples
 
 _REFERENCE = 0.15  # of the budget, at most, to compute a reference that is not stored
@@ -98,7 +99,9 @@ def solve(
             if recipe is None:
                 left = total - (time.perf_counter() - began) - min(_RESERVE + 1.5 * started, _RESERVED * total)
                 each = max(1.0, left / 2 if second else left)
-                sections = METHODS.get(method)(stated, measure_pace(stated, each), _unknown(stated, unknown or {}))
+                plan, looked_for = METHODS.get(method), _unknown(stated, unknown or {})
+                check_suits(stated, method, looked_for)
+                sections = plan(stated, measure_pace(stated, each, method), looked_for)
                 seeds = [seed, seed + 1] if second else [seed]
                 recipe = _recipe(stated, sections, each, options, measured, seeds, settings)
             _run(recipe, folder, resume, observer, stated)
@@ -123,7 +126,7 @@ def conclude(folder: Path, problem: Problem, tolerance: float = TOLERANCE) -> So
     trust = check_trust(
         solution.problem,
         solution,
-        trained_at=state["task"]["points"] if state else None,
+        trained_at=state["task"]["points"] if state and not getattr(cells[0][0].data, "fresh", False) else None,
         second=others[0] if others else None,
         tolerance=tolerance,
         seed=cells[0][0].seed,

@@ -163,8 +163,8 @@ class Problem:
         """Names of the derivatives that the energy uses."""
         if self.energy is None:
             raise ConfigError(
-                f"problem {self.name!r} has no energy, so that there is nothing to minimise. Give it one, or take "
-                "another method."
+                f"problem {self.name!r} has no energy that its solution minimises. State one (Problem.energy) if there "
+                "is one, or take method pinn or galerkin."
             )
         return self._probed(self.energy, "energy")[0]
 
