@@ -71,7 +71,8 @@ def pair_sum_backward(
             change.mul_(_slope(products, kernel, kind, parameter))
             dq[samples, rows] = torch.bmm(change, low_k[samples])
             dk[samples].baddbmm_(turned_q[samples, :, rows], change)
-        return dq.to(q.dtype, copy=True), dk.mT.to(k.dtype, copy=True), dv.mT.contiguous()
+        # in the order of memory that tracers are told of
+        return dq.to(q.dtype), k.new_empty(k.shape).copy_(dk.mT), v.new_empty(v.shape).copy_(dv.mT)
 
 
 def _windows(q: Tensor, k: Tensor) -> Iterator[Window]:
