@@ -38,7 +38,7 @@ ROOMS = [
     "cli",
     "testing",
 ]
-EXEMPT = ("__init__", "errors")
+EXEMPT = ("__init__", "__main__", "errors")
 SOURCES = sorted(path for path in ROOT.rglob("*.py"))
 
 

@@ -121,5 +121,6 @@ def test_the_reference_documents_every_family():
     shown = dict(re.findall(r"automodule:: (\S+)\n   :members:(.*)", text))
     for name in list_models():
         build = model_entry(name).build
+        assert build.__module__ in shown, f"docs/api/networks.md lacks an automodule entry for {build.__module__}"
         members = [member.strip() for member in shown[build.__module__].split(",")]
         assert members == [""] or build.__name__ in members, name

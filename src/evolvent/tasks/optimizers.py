@@ -59,7 +59,8 @@ class OptimizerConfig(Config):
         kinds = torch_optimizers()
         if self.name not in kinds:
             near = close_matches(self.name, [*_OURS, *kinds])
-            guess = f"; near to it are {' and '.join(map(repr, near))}" if near else ""
+            known = f"; there are {', '.join(_OURS)} and the classes of torch.optim"
+            guess = f"; near to it are {' and '.join(map(repr, near))}" if near else known
             raise ValueError(f"unknown optimiser {shortened(repr(self.name))}{guess}")
         given = sorted(inspect.signature(kinds[self.name]).parameters.keys() - set(_GIVEN_ELSEWHERE))
         for option in self.options:

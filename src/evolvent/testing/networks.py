@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from evolvent._core.errors import ShapeError
 from evolvent.evolution import evolutions
-from evolvent.networks import ImageNetwork, create_model
+from evolvent.networks import PAPERS, ImageNetwork, create_model, model_entry
 from evolvent.testing._claims import claim, finite_gradient
 from evolvent.testing.compilation import check_exports
 from evolvent.testing.persistence import check_buffers_are_true, check_copies, check_saved, check_state_dict
@@ -63,6 +63,8 @@ def check_network(
     for wrong in _misfits(model, x) if refused is None else refused:
         _check_refused(model, wrong, extra)
     if isinstance(network, str):
+        for key in model_entry(network).papers:
+            PAPERS.get(key)  # else there is nothing to cite
         check_buffers_are_true(model, create_model(network, **options), x, *extra)
 
 

@@ -1,0 +1,5 @@
+"""``python -m evolvent``."""
+
+from evolvent.cli import main
+
+main()
