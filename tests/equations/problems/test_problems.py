@@ -12,8 +12,9 @@ from evolvent.errors import ConfigError, ShapeError, UnknownNameError
 
 QUICK = {"advection-diffusion": {}, "eigenvalue": {}, "helmholtz": {}, "poisson": {"dimension": 3}, "poisson-disc": {},
          "poisson-l-shape": {}, "fractional-poisson": {"nodes": 64}, "allen-cahn": {"diffusion": 0.01},
-         "allen-cahn-front": {"dimension": 3, "reaction": 4.0}, "burgers": {"viscosity": 0.05}, "kdv": {"dispersion": 0.01}, "heat": {},
-         "kuramoto-sivashinsky": {"until": 0.2}, "schroedinger": {"until": 0.3, "half_width": 15.0}}  # fmt: skip
+         "allen-cahn-front": {"dimension": 3, "reaction": 4.0}, "burgers": {"viscosity": 0.05},
+         "kdv": {"dispersion": 0.01}, "heat": {}, "kuramoto-sivashinsky": {"until": 0.2},
+         "schroedinger": {"until": 0.3, "half_width": 15.0}}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
