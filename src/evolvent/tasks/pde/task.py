@@ -23,6 +23,7 @@ from evolvent.tasks.pde.asked import Asked
 from evolvent.tasks.pde.checks import check_conditions, check_network, check_unknown
 from evolvent.tasks.pde.discovery import Discovery
 from evolvent.tasks.pde.edges import Edges, draw_edges
+from evolvent.tasks.pde.fields import error_fields, measured_columns
 from evolvent.tasks.pde.methods import check_method, energy, rayleigh_quotient
 from evolvent.tasks.pde.samples import read_samples
 from evolvent.tasks.pde.settings import LossWeights, PdeData, PdeSettings
@@ -230,11 +231,15 @@ class Pde(Task):
                 yield Asked("conditions", at, lambda f, x, one=condition: self._violation(one, f, x))
         if weights.samples and self.source.samples is not None:
             at, values = self.placed(tuple(self.source.samples))
-            yield self._value("samples", at, values)
+            yield self._value("samples", at, values, measured_columns(values))
 
-    def _value(self, part: str, at: Tensor, values: Tensor) -> Asked:
+    def _value(self, part: str, at: Tensor, values: Tensor, columns: Sequence[int] | None = None) -> Asked:
+        """Given values of u, or of some of its components."""
         scale = self.problem.scale
-        return Asked(part, at, lambda f, x: self.solution_of(f, x) / scale, values / scale)
+        if columns is None or len(columns) == values.shape[1]:
+            return Asked(part, at, lambda f, x: self.solution_of(f, x) / scale, values / scale)
+        kept = list(columns)
+        return Asked(part, at, lambda f, x: self.solution_of(f, x)[:, kept] / scale, values[:, kept] / scale)
 
     def _equation(self, points: Tensor, rows: Tensor, coefficients: Mapping[str, Any]) -> Asked:
         problem, weighting = self.problem, self.weighting
@@ -393,6 +398,7 @@ class Pde(Task):
         figures |= {name: value.item() for name, value in self.coefficients.items()}
         findings = Findings(figures=figures, answer="" if equation is None else equation.equation.text())
         figures |= add_solution(self, findings, test)
+        findings.fields.extend(error_fields(self, _MAIN))
         if self.problem.eigenvalue is not None:
             points = self.placed(self.source.draw(_QUADRATURE, _TEST_SEED, 0))
             figures["eigenvalue"] = rayleigh_quotient(self.problem, self.solution, points)
