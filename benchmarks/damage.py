@@ -29,7 +29,7 @@ from evolvent.experiments.record import read_recipe, read_record, write_config
 from evolvent.experiments.studies.run_folder import SeedResult, read_study, write_seed
 from evolvent.report.analyses import analysis_path, read_analyses, write_analysis
 from evolvent.report.runs import list_series, read_run
-from evolvent.tasks.findings import Findings
+from evolvent.tasks.findings import Curve, Findings
 
 COUNT, SEED = 400, 20261118
 SETTINGS = ["data.name=digits", "data.fraction=0.1", "training.epochs=2", "seeds=[0]", "variants={}",
@@ -65,6 +65,7 @@ READERS: dict[str, Callable[[Path], object]] = {
 }
 DAMAGES: dict[str, Callable[[bytes, random.Random], bytes]] = {
     "cut": lambda content, draw: content[: draw.randrange(len(content))],
+    "cut short": lambda content, draw: content[: -draw.randrange(1, 8)],
     "flipped bit": lambda content, draw: flipped(content, draw),
     "zeros": lambda content, draw: content[: len(content) // 2] + bytes(len(content) - len(content) // 2),
     "empty": lambda content, draw: b"",
@@ -89,7 +90,8 @@ def make(folder: Path) -> None:
     run_grid(recipe, folder)
     write_analysis(analysis_path(folder, "features"), "features", {"silhouette_map": 0.25})
     write_config(folder / "study/recipe.yaml", load_recipe("multilevel"))
-    write_seed(folder / "study", SeedResult(0, 1.5, Findings({"error": 0.5}, arrays={"a": np.ones(3)})))
+    found = Findings({"error": 0.5}, curves=[Curve("Error", "x", "y", {"a": ([1.0], [2.0])})], arrays={"a": np.ones(3)})
+    write_seed(folder / "study", SeedResult(0, 1.5, found))
 
 
 def outcome(folder: Path, name: str, written: str) -> tuple[str, str]:

@@ -60,7 +60,7 @@ def send(number: int) -> Fault:
 
 
 def kill_peer(process: subprocess.Popen, folder: Path) -> None:
-    [peer] = [one for one in session(process.pid) if one != process.pid]
+    [peer] = [one for one in living(process.pid) if one != process.pid]
     os.kill(peer, signal.SIGKILL)
 
 
@@ -72,15 +72,15 @@ def nothing(process: subprocess.Popen, folder: Path) -> None:
     """The limit that the process was started with does it."""
 
 
-def session(number: int) -> list[int]:
-    """Living processes of a session."""
+def living(session: int) -> list[int]:
+    """Processes of a session that are not zombies."""
     found = []
     for entry in Path("/proc").glob("[0-9]*/stat"):
         try:
             fields = entry.read_text().rpartition(")")[2].split()
         except OSError:
             continue
-        if int(fields[3]) == number and fields[0] != "Z":
+        if int(fields[3]) == session and fields[0] != "Z":
             found.append(int(entry.parent.name))
     return found
 
@@ -105,9 +105,9 @@ def measure(name: str, folder: Path) -> dict[str, Any]:
     fault(process, folder)
     _, said = process.communicate(timeout=120)
     deadline = time.monotonic() + 20
-    while session(process.pid) and time.monotonic() < deadline:
+    while living(process.pid) and time.monotonic() < deadline:
         time.sleep(0.1)
-    left = len(session(process.pid))
+    left = len(living(process.pid))
     drafts = len(list(folder.glob("run/**/*.draft")))
     again = start(folder, options)
     again.communicate()

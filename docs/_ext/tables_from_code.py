@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import inspect
+import json
 import re
 import typing
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import typer.main
@@ -168,6 +170,68 @@ class TaskKeys(Table):
         return key_table([*key_rows(kind.Settings, "task."), *key_rows(kind.Data, "data.")])
 
 
+class ExportTable(Table):
+    """What compilers and exporters make of each network, as ``benchmarks/exports.py`` measured it."""
+
+    def markdown(self) -> str:
+        rows = _stored("exports")["networks"]
+        columns = {"compile": "torch.compile", "torch-export": "torch.export", "onnx": "ONNX", "aot": "AOT"}
+        lines = [[f"`{name}`", *(self._cell(row.get(column)) for column in columns)] for name, row in rows.items()]
+        return markdown_table(["network", *columns.values()], lines)
+
+    @staticmethod
+    def _cell(found: dict[str, Any] | None) -> str:
+        if found is None:
+            return "not measured"
+        if "reason" in found:
+            return found["reason"]
+        fixed = f" ({found['fixed steps']} fixed steps)" if "fixed steps" in found else ""
+        return (f"{found['difference']:.0e}" if found["difference"] else "0") + fixed
+
+
+class FaultTable(Table):
+    """Faults of a running training, as ``benchmarks/faults.py`` measured them."""
+
+    def markdown(self) -> str:
+        rows = [
+            [name, str(row["exit code"]), row["message"], "yes" if row["resumable"] else "no"]
+            for name, row in _stored("faults")["faults"].items()
+        ]
+        return markdown_table(["fault", "exit code", "message", "resumable"], rows)
+
+
+class DamageTable(Table):
+    """Damaged files, as ``benchmarks/damage.py`` measured them."""
+
+    def markdown(self) -> str:
+        outcomes = ("refused", "harmless", "silently loaded", "traceback")
+        rows = [
+            [damage, *(str(found.get(outcome, 0)) for outcome in outcomes)]
+            for damage, found in _stored("damage")["files"].items()
+        ]
+        return markdown_table(["damage", *outcomes], rows)
+
+
+class FuzzTable(Table):
+    """Nonsense, as ``benchmarks/fuzz.py`` measured it."""
+
+    def markdown(self) -> str:
+        kinds = {"recipe_case": "recipes with `--set`", "call_case": "calls from Python"}
+        outcomes = ("ok", "refused", "traceback", "hang", "message")
+        rows = [
+            [seed, kinds[kind], *(str(found.get(outcome, 0)) for outcome in outcomes)]
+            for seed, cases in _stored("fuzz")["seeds"].items()
+            for kind, found in cases.items()
+        ]
+        head = ["seed", "cases", "worked", "refused in one line", "tracebacks", "hangs", "messages too long"]
+        return markdown_table(head, rows)
+
+
+def _stored(name: str) -> dict[str, Any]:
+    path = Path(__file__).resolve().parents[2] / "benchmarks" / "results" / f"{name}.json"
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
 def key_table(rows: Sequence[Sequence[str]]) -> str:
     return markdown_table(["key", "value", "default", "remark"], [[f"`{key}`", *rest] for key, *rest in rows])
 
@@ -271,4 +335,8 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.add_directive("recipe-keys", RecipeKeys)
     app.add_directive("task-keys", TaskKeys)
     app.add_directive("command-options", CommandOptions)
+    app.add_directive("export-table", ExportTable)
+    app.add_directive("fault-table", FaultTable)
+    app.add_directive("damage-table", DamageTable)
+    app.add_directive("fuzz-table", FuzzTable)
     return {"parallel_read_safe": True}

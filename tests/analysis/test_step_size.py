@@ -7,7 +7,7 @@ import torch
 
 from evolvent.analysis import StabilityWarning, check_step_size, largest_stable_step
 from evolvent.analysis.spectrum import Spectrum
-from evolvent.analysis.step_size import step_bound
+from evolvent.analysis.step_size import step_bound, steps_needed
 from evolvent.integrators import RK4, AdamsBashforth2, Euler, Heun, ImplicitMidpoint, StoermerVerlet, Verlet
 
 
@@ -90,3 +90,7 @@ def test_a_stable_step_and_a_hopeless_method_warn_of_nothing(linear_flow, oscill
 def test_warning_names_the_evolution_of_a_network(network, images):
     with pytest.warns(StabilityWarning, match="evolution 'body.0': the step 50"):
         check_step_size(network(step_size=50.0, channels=(4,), blocks=1), images)
+
+
+def test_times_that_are_no_numbers_need_many_steps(linear_flow):
+    assert steps_needed(linear_flow(torch.eye(1), Euler(), h=1e308), 1e-300) == 10**15

@@ -30,3 +30,8 @@ def test_second_order_features_enter_at_rest():
 def test_halves_need_an_even_number_of_channels():
     with pytest.raises(ShapeError, match="got 5"):
         Hamiltonian(2).enter(torch.ones(1, 5, 2, 2))
+
+
+def test_halves_need_channels():
+    with pytest.raises(ShapeError, match=r"got shape \(\)"):
+        Hamiltonian(2).enter(torch.tensor(1.0))

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from faults import living
 
 from evolvent import cli
 from evolvent._core.errors import PeerError
@@ -168,23 +169,10 @@ def finish(process: subprocess.Popen) -> tuple[int, list[str]]:
 
 def assert_all_have_ended(session: int) -> None:
     for _ in range(200):
-        if not members(session):
+        if not living(session):
             return
         time.sleep(0.1)
     raise AssertionError(f"processes of session {session} are left")
-
-
-def members(session: int) -> list[int]:
-    """Processes of a session that are not zombies."""
-    found = []
-    for entry in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = entry.read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        if int(fields[3]) == session and fields[0] != "Z":
-            found.append(int(entry.parent.name))
-    return found
 
 
 needs_proc = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are found in /proc")
@@ -221,7 +209,7 @@ def test_two_processes_stop_together_go_on_to_the_same_metrics_and_notice_a_lost
     before = changed(tmp_path / "run" / LAST)
     while changed(tmp_path / "run" / LAST) in (before, 0):
         time.sleep(0.02)
-    [peer] = [one for one in members(process.pid) if one != process.pid]
+    [peer] = [one for one in living(process.pid) if one != process.pid]
     os.kill(peer, signal.SIGKILL)
     code, said = finish(process)
     assert (code, len(said)) == (1, 1), said

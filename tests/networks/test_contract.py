@@ -4,68 +4,17 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from small_networks import FAMILIES, GRAPH_FAMILIES, SMALL, example, extra, small_options
 
 from evolvent import create_model, list_models, set_gradient
 from evolvent.evolution import evolutions
-from evolvent.graphs import SparseMatrix
 from evolvent.integrators import ReversibleIntegrator
 from evolvent.networks import ImageNetwork, model_entry
-from evolvent.networks.building import GraphOptions
 from evolvent.testing import check_compiles, check_network
 
-# For families that do not take images of the default size; all others get two 3x32x32 images.
-DIGITS = ("odenet", "rknet", "resnet_mnist", "prnet_mnist", "steerable_pdo", "epdo")
-INPUTS = {
-    "point_resnet": (4, 2),
-    "diff_resnet": (12, 2),
-    "diff_resnet_fewshot": (2, 12, 512),
-    "bsde": (4, 101),
-    "perceptron": (4, 2),
-}
-INPUTS |= {"otflow": (4, 3), "velocity": (4, 3)}
-INPUTS |= dict.fromkeys(DIGITS, (2, 1, 28, 28))
-SCALES = {"resnet26_epdo": 0.1}  # its layers are quadratic: before there are statistics, large features overflow
-SMALL = {"channels": (4, 8), "blocks": 2}
-SMALL_OTHERWISE = {
-    "cnn": {"channels": (3, 4, 5, 4, 3, 8)},
-    "mobilenetv3_isometric": {"blocks": 2},
-    "odenet_mobile": {"blocks": 1},
-    "prnet_mobile": {"blocks": 1, "image_size": 32},
-    "steerable_pdo": {"group": "C8", "fields": (2, 3, 2, 2, 2, 3)},
-    "epdo": {"group": "C8", "fields": (2, 2, 4, 2, 2, 3), "partitions": 2},
-    "resnet26": {"width": 1 / 16, "blocks": (1, 2, 1, 1)},
-    "resnet26_steerable_pdo": {"width": 1 / 16, "blocks": (1, 2, 1, 1)},
-    "resnet26_epdo": {"width": 1 / 16, "blocks": (1, 2, 1, 1)},
-    "equivariant_hamiltonian": {"fields": (2, 4), "blocks": 2},
-    "equivariant_parabolic": {"fields": (2, 4), "blocks": 2},
-}
 IMAGE_FAMILIES = ("hamiltonian", "resnet", "preresnet")
-FAMILIES = sorted({model_entry(name).family for name in list_models()})
-GRAPH_FAMILIES = [name for name in FAMILIES if issubclass(model_entry(name).options, GraphOptions)]
 OTHER_FAMILIES = [name for name in FAMILIES if name not in GRAPH_FAMILIES]
-RING = torch.eye(9).roll(1, 0) + torch.eye(9).roll(-1, 0)
 OPERATOR_MEMBERS = ("lean_hamiltonian", "lean5_hyperbolic", "multigrid_parabolic")  # one of each operator kind
-
-
-def example(name: str) -> torch.Tensor:
-    if model_entry(name).family in GRAPH_FAMILIES:
-        return torch.randn(9, small_options(name)["in_features"])
-    family = model_entry(name).family
-    return SCALES.get(family, 1.0) * torch.randn(INPUTS.get(family, (2, 3, 32, 32)))
-
-
-def extra(name: str) -> tuple:
-    """What networks for nodes take besides."""
-    return (SparseMatrix.from_dense(RING),) if model_entry(name).family in GRAPH_FAMILIES else ()
-
-
-def small_options(name: str) -> dict:
-    if model_entry(name).family in GRAPH_FAMILIES:
-        return {"in_features": 6, "num_classes": 3}
-    if name in SMALL_OTHERWISE:
-        return SMALL_OTHERWISE[name]
-    known = model_entry(name).known_options()
-    return {option: value for option, value in SMALL.items() if option in known}
 
 
 @pytest.mark.parametrize("name", [*FAMILIES, *OPERATOR_MEMBERS])

@@ -16,6 +16,8 @@ from evolvent.analysis.states import evolution_inputs
 from evolvent.evolution import Evolution
 from evolvent.integrators import Integrator
 
+_MOST_STEPS = 10**15  # where the number that is needed is no number any more
+
 
 class StabilityWarning(UserWarning):
     """A step size beyond the stability limit of the method."""
@@ -154,4 +156,4 @@ def step_warning(name: str, evolution: Evolution, bound: StepBound) -> str:
 
 def steps_needed(evolution: Evolution, step: float) -> int:
     """How many steps of at most this size reach the evolution's end."""
-    return math.ceil(evolution.steps * evolution.step_size / step - 1e-9)
+    return math.ceil(min(evolution.steps * evolution.step_size / step - 1e-9, _MOST_STEPS))

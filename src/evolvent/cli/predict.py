@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
+    from torch import Tensor, nn
+
     from evolvent.tasks.prediction import ImagePredictor, PointPredictor
 
 _ROWS = 40  # of the table on the terminal
@@ -82,22 +84,43 @@ def export(
     run: Annotated[Path, typer.Argument(help="Run folder of one training.")],
     to: Annotated[str, typer.Option(help="onnx, torch-export or aot.")] = "onnx",
     out: Annotated[Path | None, typer.Option(help="File to write; else model.onnx or model.pt2 in the run.")] = None,
+    fixed_steps: Annotated[
+        int | None, typer.Option(min=1, help="Fixed steps in the place of each adaptive one, as of odenet.")
+    ] = None,
+    data: Annotated[Path | None, typer.Option(help="Folder with data sets; else EVOLVENT_DATA.")] = None,
 ) -> None:
     """Write a trained network, with its preprocessing, as a file that runs without this library."""
     from evolvent._core.errors import UnknownNameError
     from evolvent.cli.display import show_line, working
     from evolvent.networks.exporting import SUFFIXES, export_network
-    from evolvent.tasks.prediction import load_predictor
 
     if to not in SUFFIXES:
         raise UnknownNameError("format", to, SUFFIXES, f"Known are {', '.join(SUFFIXES)}.")
     with working(f"reading {run}"):
-        predictor = load_predictor(run)
+        network, example, classes = _for_export(run, data)
     path = run / f"model{SUFFIXES[to]}" if out is None else out
-    network, example = predictor.for_export()
+    notes = {"classes": classes} if classes else {}
     with working(f"writing {path}"):
-        found = export_network(network, example, path, to, notes={"classes": list(predictor.classes)})  # pyright: ignore[reportArgumentType]
+        found = export_network(network, example, path, to, notes=notes, fixed_steps=fixed_steps)  # pyright: ignore[reportArgumentType]
     batch = "any number of inputs" if found.any_batch else f"{len(example)} inputs at a time"
     shape = " x ".join(map(str, example.shape[1:]))
+    gives = "the probability of each class" if classes else "what the network gives"
     show_line(f"{path}: takes {batch} of shape {shape}, {str(example.dtype).removeprefix('torch.')}; "
-              f"gives the probability of each class; largest difference {found.difference:.1e}")  # fmt: skip
+              f"gives {gives}; largest difference {found.difference:.1e}")  # fmt: skip
+    if found.off_adaptive is not None:
+        show_line(f"with {fixed_steps} fixed steps; the adaptive network's answers differ by {found.off_adaptive:.1e}")
+
+
+def _for_export(run: Path, data: Path | None) -> tuple[nn.Module, Tensor, list[str]]:
+    """The network to write, an example of its inputs, and the names of the classes that it gives, if it does."""
+    from evolvent.experiments.engine import DataShelf
+    from evolvent.experiments.trained import load_trained
+    from evolvent.networks._files import model_folder
+    from evolvent.tasks.prediction import FILE, load_predictor
+
+    folder = model_folder(run)
+    if (folder / FILE).is_file() or not (folder.parent / "result.json").is_file():
+        predictor = load_predictor(run)
+        return *predictor.for_export(), list(predictor.classes)
+    trained = load_trained(folder.parent, DataShelf(data))
+    return *trained.task.for_export(trained.material), []

@@ -58,6 +58,11 @@ class PartitionedDynamics(Dynamics):
         return self.dy(t, z), self.dz(t, y)
 
     def enter(self, features: Tensor) -> State:
+        if features.ndim < 2:
+            raise ShapeError(
+                f"partitioned dynamics split the channels of (batch, channels, ...) in halves, got shape "
+                f"{tuple(features.shape)}. Give such a tensor, or the two parts as a pair."
+            )
         if features.shape[1] % 2:
             raise ShapeError(
                 f"partitioned dynamics split the channels in halves, got {features.shape[1]} of them. Take an even "

@@ -91,9 +91,10 @@ def dense_affinity(
     centred = x - x.mean(dim=-2, keepdim=True)
     norms = centred.square().sum(dim=-1)
     squares = norms[..., :, None] + norms[..., None, :] - 2 * (centred @ centred.mT)
-    squares.clamp_(min=0).diagonal(dim1=-2, dim2=-1).fill_(-1)  # the point itself comes first
+    itself = torch.eye(count, dtype=torch.bool, device=x.device)
+    squares = squares.clamp(min=0).masked_fill(itself, -1)  # the point itself comes first
     nearest, columns = squares.topk(others + 1, dim=-1, largest=False)
-    nearest.clamp_(min=0)
+    nearest = nearest.clamp(min=0)
     scale = nearest[..., sigma_neighbour, None] if sigma_neighbour else None
     near = slice(0, kept + 1) if include_self else slice(1, kept + 1)
     weights = _gaussian(nearest[..., near], sigma, scale)

@@ -75,6 +75,8 @@ def _check_weights(weights: SparseMatrix | Tensor) -> None:
 
 
 def _check_symmetric(weights: SparseMatrix | Tensor) -> None:
+    if torch.compiler.is_compiling():
+        return
     if isinstance(weights, SparseMatrix):
         symmetric = weights.is_symmetric
     else:

@@ -25,13 +25,15 @@ from evolvent.networks import (
     velocity,
 )
 from evolvent.networks._files import load, save
-from evolvent.networks._graph_skeleton import GraphNetwork
+from evolvent.networks._graph_skeleton import GraphNetwork, OnGraph
 from evolvent.networks._papers import PAPERS, Paper
 from evolvent.networks._registry import ModelEntry, ModelSpec, create_model, list_models, model_entry
 from evolvent.networks._skeleton import ImageNetwork
 from evolvent.networks.bsde import BsdeNetwork
 from evolvent.networks.diff_resnet import DiffusionNetwork
 from evolvent.networks.diff_resnet_fewshot import FewShotNetwork
+from evolvent.networks.exporting import Exported, export_network
+from evolvent.networks.fixed_steps import with_fixed_steps
 from evolvent.networks.nonlocal_block import NonlocalBlock
 from evolvent.networks.otflow import PotentialNetwork
 from evolvent.networks.perceptron import Perceptron
@@ -46,6 +48,7 @@ __all__ = [
     "PAPERS",
     "BsdeNetwork",
     "DiffusionNetwork",
+    "Exported",
     "ExtrapolationWarning",
     "FewShotNetwork",
     "GraphNetwork",
@@ -53,6 +56,7 @@ __all__ = [
     "ModelEntry",
     "ModelSpec",
     "NonlocalBlock",
+    "OnGraph",
     "Paper",
     "Perceptron",
     "PointNetwork",
@@ -68,6 +72,7 @@ __all__ = [
     "diff_resnet_graph",
     "equivariant",
     "equivariant_hamiltonian",
+    "export_network",
     "graph_baselines",
     "hamiltonian",
     "hyperbolic",
@@ -89,4 +94,5 @@ __all__ = [
     "solution_blocks",
     "transfer",
     "velocity",
+    "with_fixed_steps",
 ]

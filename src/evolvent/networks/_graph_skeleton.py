@@ -95,6 +95,24 @@ class GraphNetwork(nn.Module):
             raise ShapeError(f"features of shape {tuple(x.shape)} need a graph of as many nodes, got {graph.shape}.")
 
 
+class OnGraph(nn.Module):
+    """A network for nodes together with the graph that it is used on, so that features are all it takes.
+
+    Args:
+        network: for nodes.
+        graph: weights of the edges.
+
+    Shape: (N, in_features) to what the network gives.
+    """
+
+    def __init__(self, network: GraphNetwork, graph: SparseMatrix) -> None:
+        super().__init__()
+        self.network, self.graph = network, graph
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.network(x, self.graph)
+
+
 def part_of(parameter: Tensor, initialisations: int) -> Tensor:
     """A view of a parameter whose last axis is divided into (initialisations, entries)."""
     return parameter.unflatten(-1, (initialisations, -1))

@@ -57,7 +57,7 @@ class BsdeNetwork(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         z = self.layers[-1](self.forward_features(x)) * self.options.variation
-        return torch.cat([self.value.expand(len(x), 1).to(z.dtype), z], dim=1)
+        return torch.cat([self.value.expand(x.shape[0], 1).to(z.dtype), z], dim=1)
 
     def forward_features(self, x: Tensor) -> Tensor:
         """The last hidden layer."""

@@ -3,7 +3,7 @@
 A family is a class of options and a builder that takes an object of it; see "Add a network" in CONTRIBUTING.md.
 """
 
-from evolvent.networks._graph_skeleton import GraphNetwork, GraphOptions, StackedLinear, kept_for, part_of
+from evolvent.networks._graph_skeleton import GraphNetwork, GraphOptions, OnGraph, StackedLinear, kept_for, part_of
 from evolvent.networks._options import (
     Bias,
     Blocks,
@@ -56,6 +56,7 @@ __all__ = [
     "NetworkOptions",
     "NormOption",
     "NumClasses",
+    "OnGraph",
     "Operator",
     "Paper",
     "PixelClassifier",

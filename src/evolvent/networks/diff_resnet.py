@@ -16,11 +16,12 @@ from torch import Tensor, nn
 from evolvent._core.errors import ShapeError
 from evolvent.dynamics import ConvectionDiffusion, TwoLayer, on_graph
 from evolvent.evolution import Evolution
-from evolvent.graphs import Normalisation, SparseMatrix, gaussian_affinity, normalise, undirected
+from evolvent.graphs import Normalisation, SparseMatrix, dense_affinity, gaussian_affinity, normalise, undirected
 from evolvent.integrators import Euler, LieTrotter
 from evolvent.networks._options import Count, NetworkOptions, NumClasses
 from evolvent.networks._registry import register_family, register_member
 from evolvent.networks.points import PointNetwork
+from evolvent.operators.dense_diffusion import DenseDiffusion
 from evolvent.operators.graph_diffusion import FlowMethod, GraphDiffusion
 
 _REMEMBERED = 4  # graphs: of training, watched and test points, and one more
@@ -63,12 +64,25 @@ class BatchGraph:
         """The normalised weights between points (N, d), (N, N)."""
         if len(x) < 2:
             return SparseMatrix.from_dense(x.new_zeros(len(x), len(x)))
-        kept = min(self.n_top, len(x) if self.include_self else len(x) - 1)
-        found = gaussian_affinity(x, kept, sigma=self.sigma, include_self=self.include_self)
+        found = gaussian_affinity(x, self._kept(len(x)), sigma=self.sigma, include_self=self.include_self)
         return normalise(undirected(found) if self.normalisation == "gcn" else found, self.normalisation)
+
+    def _kept(self, count: int) -> int:
+        return min(self.n_top, count if self.include_self else count - 1)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "_known": []}
+
+
+class DenseBatchGraph(BatchGraph):
+    """Makes the graph of a batch as a dense matrix, afresh each time, by operations that every exporter knows."""
+
+    def __call__(self, x: Tensor) -> GraphDiffusion:
+        kept = self._kept(x.shape[0])
+        found = dense_affinity(x.detach(), kept, sigma=self.sigma, include_self=self.include_self)
+        if self.normalisation == "gcn":
+            found = torch.maximum(found, found.mT)
+        return DenseDiffusion(normalise(found, self.normalisation))
 
 
 class DiffusionNetwork(PointNetwork):
@@ -107,11 +121,19 @@ class DiffusionNetwork(PointNetwork):
         self._check(x)
         if not self.couples_batch:
             return self.evolution
-        graph = self.graph_of(x) if graph is None else graph
+        if graph is None:
+            return on_graph(self.evolution, self.graph_of(x))
         nodes = len(graph.laplacian if isinstance(graph, GraphDiffusion) else graph)
         if nodes != len(x):
             raise ShapeError(f"{len(x)} points need a graph of as many nodes, got one of {nodes}.")
         return on_graph(self.evolution, graph)
+
+    def prepare_for_export(self) -> None:
+        """From now on make the graph of a batch by operations that exporters know."""
+        known = self.graph_of
+        self.graph_of = DenseBatchGraph(
+            known.n_top, known.sigma, include_self=known.include_self, normalisation=known.normalisation
+        )
 
     def trajectories(
         self, x: Tensor, graph: SparseMatrix | GraphDiffusion | None = None, frames: int = _FRAMES

@@ -72,7 +72,7 @@ class ZeroChannels(nn.Module):
         self.count = count
 
     def forward(self, u: Tensor) -> Tensor:
-        return torch.cat((u, u.new_zeros(len(u), self.count, *u.shape[2:])), dim=1)
+        return torch.cat((u, u.new_zeros(u.shape[0], self.count, *u.shape[2:])), dim=1)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -93,6 +93,10 @@ class Bsde(Task):
         if "variation" not in options:
             raise ConfigError(f"{name!r} does not represent a value and a gradient. Use bsde.")
 
+    def for_export(self, material: Material) -> tuple[nn.Module, Tensor]:
+        """From time and place to the value at the start and the gradient."""
+        return self.model, torch.rand(2, 1 + self.problem.dimension)
+
     def mismatch(self, increments: Tensor) -> Tensor:
         """How far the solution ends from the terminal value, relative to its variation.
 

@@ -13,7 +13,8 @@ from torch.nn import functional as F
 
 from evolvent._core.errors import ConfigError
 from evolvent.data import Batches, GraphData, Material, Source, load_graph
-from evolvent.networks import GraphNetwork, save
+from evolvent.graphs import SparseMatrix
+from evolvent.networks import GraphNetwork, OnGraph, save
 from evolvent.networks.building import part_of
 from evolvent.tasks.accuracy import confusion_counts
 from evolvent.tasks.findings import Figure, Findings, Matrix, Table
@@ -162,6 +163,13 @@ class Nodes(Task):
             save(self.model, folder)
             for name, parameter in parameters.items():
                 parameter.copy_(present[name])
+
+    def for_export(self, material: Material) -> tuple[nn.Module, Tensor]:
+        """The network on this graph, which takes the features of all nodes."""
+        batch = material.test.take(torch.zeros(1, dtype=torch.int64), 0, 0)
+        x = batch["x"].dense() if isinstance(batch["x"], SparseMatrix) else batch["x"]
+        assert isinstance(self.model, GraphNetwork)
+        return OnGraph(self.model, batch["graph"]), x
 
     def conclude(self, test: Batches) -> Findings:
         """Figures of the best weights, those of each initialisation, and which classes were mistaken for which."""

@@ -28,6 +28,7 @@ from evolvent.tasks.task import evaluating
 FILE = "predictor.json"
 _FORMAT = 1
 _AT_ONCE = 64
+_COUPLED = 128  # points that a file takes of a network which looks at all points together
 _LEAST_DEVIATION = 1e-12  # below which a feature counts as constant
 
 Tell = Callable[[float], None]
@@ -294,7 +295,8 @@ class PointPredictor:
         """A network from features (B, d) as they are in tables to the probabilities of classes, and an example."""
         draw = torch.Generator().manual_seed(0)
         mean, deviation = (torch.tensor(part) for part in (self.form.mean, self.form.deviation))
-        example = mean + deviation * torch.randn(2, len(mean), generator=draw)
+        count = _COUPLED if getattr(self.network, "couples_batch", False) else 2
+        example = mean + deviation * torch.randn(count, len(mean), generator=draw)
         return nn.Sequential(_Scaling(mean, deviation), self.network, nn.Softmax(dim=1)).eval(), example
 
     def _read(self, path: str | os.PathLike[str]) -> Tensor:

@@ -227,6 +227,16 @@ class Task(nn.Module, ABC):
         """At most ``count`` test images with their classes, for analyses; None if the task does not classify images."""
         return None
 
+    def for_export(self, material: Material) -> tuple[nn.Module, Tensor]:
+        """A network that takes one tensor, and an example of at least two inputs, to be written as a file.
+
+        Classifiers of images and points are written with their preprocessing instead; see
+        :func:`~evolvent.tasks.prediction.load_predictor`.
+        """
+        if material.example is None:
+            raise ConfigError(f"the task {self.setup.settings.name} has no network of its own that a file could hold.")
+        return self.model, material.example[:2]
+
     def save_kept(self, folder: Path) -> None:
         """Save what is kept of the training; by default the network."""
         save(self.model, folder)

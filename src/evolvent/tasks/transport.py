@@ -169,6 +169,10 @@ class Transport(Task):
         if name not in ("otflow", "velocity") and "rank" not in options:
             raise ConfigError(f"{name!r} does not move points in time. Use otflow, or velocity for flow matching.")
 
+    def for_export(self, material: Material) -> tuple[nn.Module, Tensor]:
+        """From place and time to what the network represents, a potential or a velocity."""
+        return self.model, torch.rand(2, material.options["in_features"] + 1)
+
     def flow(self, steps: int | None = None) -> TransportFlow:
         """The flow of the network, with as many steps as in training unless given."""
         return TransportFlow(self.model, steps or self.setup.settings.steps, self.running)

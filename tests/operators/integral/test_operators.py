@@ -334,3 +334,18 @@ def test_features_that_do_not_fit_are_refused(shape):
 def test_repr_says_the_kernel():
     assert "Power(3, scale=2), embedding='pair'" in repr(FractionalLaplacian(4, scale=2.0))
     assert "DotProduct(scale=1)" in repr(NonlocalDiffusion(4))
+
+
+@pytest.mark.parametrize(("kind", "parameter"), [("power", 1.5), ("log", 0.0), ("exp", 1.0)])
+def test_what_tracers_are_told_of_the_sums_is_so(kind, parameter):
+    """Strides, memory and gradients are as announced; and sums in PyTorch's own operations are the same."""
+    q, k, v = (torch.rand(2, rows, 6, dtype=torch.float64) for rows in (7, 5, 5))
+    offset = torch.rand(2, 1, 1, dtype=torch.float64)
+    given = [part.requires_grad_() for part in (q, k, v)]
+    torch.library.opcheck(pair_sum.pair_sum, (*given, offset, kind, parameter))
+    g = torch.rand(2, 7, 6, dtype=torch.float64)
+    for low in (torch.float64, torch.float32):  # products may be made in a higher precision than sums
+        rest = (v.detach().to(low), offset.to(low), kind, parameter)
+        torch.library.opcheck(pair_sum.pair_sum_backward, (g.to(low), q.detach(), k.detach(), *rest))
+    expected = pair_sum.pair_sum(q, k, v, offset, kind, parameter)
+    assert_close(pair_sum.whole_pair_sum(q, k, v, offset, kind, parameter), expected)

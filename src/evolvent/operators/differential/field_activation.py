@@ -129,7 +129,7 @@ class FieldDropout(nn.Module):
     def forward(self, u: Tensor) -> Tensor:
         self.in_field.check(u, "FieldDropout")
         height = self.in_field.size * u.shape[2]
-        return self.dropout(u.reshape(len(u), self.in_field.multiplicity, height, u.shape[3])).reshape(u.shape)
+        return self.dropout(u.reshape(u.shape[0], self.in_field.multiplicity, height, u.shape[3])).reshape(u.shape)
 
     def extra_repr(self) -> str:
         return str(self.in_field)

@@ -65,7 +65,7 @@ class FieldBatchNorm(ConstantsModule):
         if u.transpose(0, 1).is_contiguous() and not u.is_contiguous():
             planes = u.transpose(0, 1)
             return self.norm(planes.reshape(1, fields, -1, u.shape[3])).view(planes.shape).transpose(0, 1)
-        return self.norm(u.reshape(len(u), fields, -1, u.shape[3])).view(u.shape)
+        return self.norm(u.reshape(u.shape[0], fields, -1, u.shape[3])).view(u.shape)
 
     def extra_repr(self) -> str:
         return str(self.in_field)

@@ -119,7 +119,7 @@ class Gaussian(Affinity):
         return Pairs(self.scale * x, y, factor)
 
     def sums(self, pairs: Pairs, v: Tensor) -> PairSums:
-        sums = pairs.factor * pair_sum(pairs.x, pairs.y, _with_ones(v), v.new_zeros(len(v), 1, 1), "exp", 1.0)
+        sums = pairs.factor * pair_sum(pairs.x, pairs.y, _with_ones(v), v.new_zeros(v.shape[0], 1, 1), "exp", 1.0)
         return PairSums(sums[..., :-1], sums[..., -1:])
 
     def pairs_for_means(self, x: Tensor, y: Tensor, channels: int) -> Pairs:

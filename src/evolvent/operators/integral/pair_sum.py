@@ -71,7 +71,8 @@ def pair_sum_backward(
             change.mul_(_slope(products, kernel, kind, parameter))
             dq[samples, rows] = torch.bmm(change, low_k[samples])
             dk[samples].baddbmm_(turned_q[samples, :, rows], change)
-        return dq.to(q.dtype, copy=True), dk.mT.to(k.dtype, copy=True), dv.mT.contiguous()
+        # in the order of memory that tracers are told of
+        return dq.to(q.dtype), k.new_empty(k.shape).copy_(dk.mT), v.new_empty(v.shape).copy_(dv.mT)
 
 
 def _windows(q: Tensor, k: Tensor) -> Iterator[Window]:
@@ -166,20 +167,30 @@ def _traceable_backward(
     g: Tensor, q: Tensor, k: Tensor, v: Tensor, offset: Tensor, kind: str, parameter: float
 ) -> tuple[Tensor, Tensor, Tensor]:
     """What :func:`pair_sum_backward` gives, in operations that can be differentiated; holds all pairs."""
-    p = q @ k.mT
-    if kind == "exp":
-        cap = _largest_exponent(v.dtype)
-        w = p.clamp(max=cap).exp()
-        slope = w.masked_fill(p >= cap, 0.0)
-    else:
-        void = p <= nearest(v.dtype, parameter)
-        p = p.masked_fill(void, 1.0)
-        w = p.log() + offset if kind == "log" else p.pow(-parameter / 2)
-        slope = 1 / p if kind == "log" else -parameter / 2 * w / p
-        w, slope = w.masked_fill(void, 0.0).to(v.dtype), slope.masked_fill(void, 0.0).to(v.dtype)
+    w, slope = _all_pairs(q, k, v.dtype, offset, kind, parameter)
     pairs = (g @ v.mT) * slope
     dq, dk = pairs @ k.to(v.dtype), pairs.mT @ q.to(v.dtype)
     return dq.to(q.dtype), dk.to(k.dtype), w.mT @ g
+
+
+def whole_pair_sum(q: Tensor, k: Tensor, v: Tensor, offset: Tensor, kind: str, parameter: float) -> Tensor:
+    """What :func:`pair_sum` gives, in operations of PyTorch alone, for files that run without this library; holds all
+    pairs."""
+    return _all_pairs(q, k, v.dtype, offset, kind, parameter)[0] @ v
+
+
+def _all_pairs(q: Tensor, k: Tensor, dtype: torch.dtype, offset: Tensor, kind: str, a: float) -> tuple[Tensor, Tensor]:
+    """:math:`f` and :math:`f'` of all products, (B, N, M)."""
+    p = q @ k.mT
+    if kind == "exp":
+        cap = _largest_exponent(dtype)
+        w = p.clamp(max=cap).exp()
+        return w, w.masked_fill(p >= cap, 0.0)
+    void = p <= nearest(dtype, a)
+    p = p.masked_fill(void, 1.0)
+    w = p.log() + offset if kind == "log" else p.pow(-a / 2)
+    slope = 1 / p if kind == "log" else -a / 2 * w / p
+    return w.masked_fill(void, 0.0).to(dtype), slope.masked_fill(void, 0.0).to(dtype)
 
 
 pair_sum.register_autograd(_backward, setup_context=_keep)
