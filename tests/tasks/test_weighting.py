@@ -33,7 +33,7 @@ def test_later_slabs_wait_for_earlier_ones():
     weighting.renew(squares, times, torch.zeros(5, 1))
     expected = [1.0, math.exp(-4), math.exp(-5), math.exp(-5.5)]  # losses of the slabs: 2, 0.5, 0.25, 7
     torch.testing.assert_close(weighting.of_slabs, numbers(*expected))
-    mean = weighting.mean(squares, torch.arange(5), times)
+    mean = (weighting.shares(torch.arange(5), times) * squares).mean()
     assert mean.item() == pytest.approx((4 + 0.5 * expected[1] + 0.25 * expected[2] + 7 * expected[3]) / 5)
 
 
@@ -42,7 +42,7 @@ def test_attention_goes_to_large_residuals_and_keeps_the_mean():
     for _ in range(30):
         weighting.renew(numbers(0.0, 1.0, 4.0, 16.0), torch.zeros(4), torch.zeros(4, 1))
     torch.testing.assert_close(weighting.of_points, numbers(0.0, 0.25, 0.5, 1.0), rtol=0, atol=1e-6)
-    mean = weighting.mean(numbers(0.0, 1.0, 4.0, 16.0), torch.arange(4), torch.zeros(4))
+    mean = (weighting.shares(torch.arange(4), torch.zeros(4)) * numbers(0.0, 1.0, 4.0, 16.0)).mean()
     assert mean.item() == pytest.approx((0.25 + 2 + 16) / 1.75, rel=1e-6)
 
 
@@ -58,9 +58,11 @@ def test_balanced_parts_have_gradients_of_one_size():
 def test_pseudo_time_pulls_towards_the_last_values():
     weighting = Weighting(WeightingSettings(pseudo_time=0.5), 2)
     u = numbers(1.0, 2.0)[:, None]
-    assert not weighting.drift(u, torch.arange(2)).any()  # nothing to remember yet
+    assert not weighting.drifts  # nothing to remember yet
     weighting.renew(numbers(1.0, 1.0), torch.zeros(2), u)
-    torch.testing.assert_close(weighting.drift(u + 1, torch.tensor([1, 0])), numbers(0.0, 4.0)[:, None])
+    assert weighting.drifts
+    drift = weighting.pull(u + 1) - weighting.pull(weighting.previous[torch.tensor([1, 0])])
+    torch.testing.assert_close(drift, numbers(0.0, 4.0)[:, None])
 
 
 @pytest.mark.parametrize("weighting", [{"causal": 1.0, "balance": True}, {"attention": 0.9, "pseudo_time": 10.0}])

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -43,6 +43,7 @@ from evolvent.tasks import (
     needs_closure,
     to_device,
 )
+from evolvent.tasks.gauss_newton import ResidualBlock
 from evolvent.tasks.multilevel import carry_state
 from evolvent.tasks.nonfinite import check_finite
 from evolvent.tasks.optimizers import LARGEST_RATE
@@ -192,11 +193,21 @@ class Training:
             self._counted |= sums.keys()
             return objective
 
-        if needs_closure(optimizer.optimizer):
+        if getattr(optimizer.optimizer, "needs_residuals", False):
+            optimizer.optimizer.step(gradient, lambda: self._residuals(batch, name))  # Fabric's step takes no more
+        elif needs_closure(optimizer.optimizer):
             optimizer.step(lambda: mean_over_processes(gradient()))  # line searches must agree
         else:
             gradient()
             optimizer.step()
+
+    def _residuals(self, batch: Any, name: str) -> Sequence[ResidualBlock]:
+        """Of the objective of that name."""
+        if self.fabric.world_size > 1:
+            raise ConfigError("gauss-newton runs in one process: all residuals are needed in one place.")
+        reseed(*key(Stream.STEP, self.cell.seed, self.step, self.fabric.global_rank))
+        with self.fabric.strategy.precision.forward_context():
+            return self.task.residuals(batch, name)
 
     def _check_gradient(self, objective: Tensor, optimizer: Any) -> None:
         limit = self.cell.training.clip_norm

@@ -1,5 +1,5 @@
-"""Optimisers by name: SGD, Adam, L-BFGS and methods with a dense inverse Hessian as papers use them, and those of
-``torch.optim`` with their own options."""
+"""Optimisers by name: SGD, Adam, SOAP, L-BFGS, methods with a dense inverse Hessian and Gauss-Newton as papers use
+them, and those of ``torch.optim`` with their own options."""
 
 from __future__ import annotations
 
@@ -13,12 +13,14 @@ from torch import nn
 
 from evolvent._core.config import Config
 from evolvent._core.errors import ConfigError, close_matches, shortened
+from evolvent.tasks.gauss_newton import GaussNewton
 from evolvent.tasks.quasi_newton import QuasiNewton
+from evolvent.tasks.soap import Soap
 
 _ITERATIONS = 20  # of quasi-Newton methods in each step
 LARGEST_RATE = 1e30  # beyond it a step of single precision overflows
 _DENSE = ("bfgs", "ssbfgs", "ssbroyden")  # with a dense inverse Hessian; the last two are self-scaled
-_OURS = ("sgd", "adam", "lbfgs", *_DENSE)
+_OURS = ("sgd", "adam", "soap", "lbfgs", *_DENSE, "gauss-newton")
 _GIVEN_ELSEWHERE = ("params", "lr", "weight_decay")
 
 
@@ -34,13 +36,16 @@ class OptimizerConfig(Config):
     """
 
     name: str = Field(
-        default="sgd", description="sgd, adam, lbfgs, bfgs, ssbfgs, ssbroyden, or a class of torch.optim such as AdamW"
+        default="sgd",
+        description="sgd, adam, soap, lbfgs, bfgs, ssbfgs, ssbroyden, gauss-newton, or a class of torch.optim such as "
+        "AdamW",
     )
     lr: float = Field(default=0.1, gt=0, le=LARGEST_RATE, description="dense methods search along a line from 1")
     momentum: float = Field(default=0.9, ge=0, lt=1, description="of SGD")
     nesterov: bool = Field(default=False, description="of SGD")
-    betas: tuple[float, float] = Field(default=(0.9, 0.999), description="of Adam")
-    weight_decay: float = Field(default=0.0, ge=0, le=LARGEST_RATE, description="of SGD and Adam")
+    betas: tuple[float, float] = Field(default=(0.9, 0.999), description="of Adam and SOAP")
+    frequency: int = Field(default=10, ge=1, description="steps after which SOAP turns its basis")
+    weight_decay: float = Field(default=0.0, ge=0, le=LARGEST_RATE, description="of SGD, Adam and SOAP")
     decayed: Literal["weights", "all"] = Field(
         default="weights", description="what decays: tensors with two or more axes, or all parameters"
     )
@@ -93,12 +98,16 @@ def _made(trained: list[nn.Parameter], config: OptimizerConfig) -> torch.optim.O
         return LimitedMemory(trained, config.lr, config.iterations or _ITERATIONS, config.history)
     if config.name in _DENSE:
         return QuasiNewton(trained, config.name, config.iterations or _ITERATIONS)
+    if config.name == "gauss-newton":
+        return GaussNewton(trained, config.iterations or 1)
     if config.name not in _OURS:
         return _torch_optimizer(trained, config)
     groups = _decay_groups(trained, config)
     if config.name == "adam":
         fused = not torch.cuda.is_available()  # one pass over weights and moments instead of many
         made = torch.optim.Adam(groups, lr=config.lr, betas=config.betas, fused=fused)
+    elif config.name == "soap":
+        made = Soap(groups, lr=config.lr, betas=config.betas, frequency=config.frequency)
     else:
         made = torch.optim.SGD(groups, lr=config.lr, momentum=config.momentum, nesterov=config.nesterov)
     return made if (config.iterations or 1) == 1 else Repeated(made, config.iterations or 1)

@@ -20,6 +20,7 @@ from evolvent._core.registry import Registry
 from evolvent.data import Batches, Material, Source
 from evolvent.networks import load, save
 from evolvent.tasks.findings import Figure, Findings
+from evolvent.tasks.gauss_newton import ResidualBlock
 from evolvent.tasks.optimizers import OptimizerConfig
 from evolvent.tasks.schedules import ScheduleConfig
 
@@ -183,6 +184,13 @@ class Task(nn.Module, ABC):
 
         Under several processes each sees its share of a batch; gradients are averaged.
         """
+
+    def residuals(self, batch: Any, turn: str) -> Sequence[ResidualBlock]:
+        """Residuals whose squares add up to the objective of a step, with their derivatives; for ``gauss-newton``."""
+        raise ConfigError(
+            f"gauss-newton needs an objective that is a sum of squares of residuals, which {type(self).__name__} does "
+            "not give. Take adam, lbfgs or ssbroyden."
+        )
 
     @abstractmethod
     def measure(self, batch: Any) -> Sums:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
+from evolvent._core.checks import check_positive
 from evolvent.equations.problems.invariants import Invariant
+from evolvent.equations.problems.poisson import coordinate_names
 from evolvent.equations.problems.problem import Problem, Reference
 from evolvent.equations.problems.registry import register_problem
 from evolvent.equations.references import PeriodicEquation, solve_periodic
@@ -46,4 +50,37 @@ def allen_cahn(diffusion: float = 1e-4, reaction: float = 5.0, until: float = 1.
         reference=reference,
         invariants={"free energy": Invariant(_energy, "decaying")},
         easier={"reaction": min(1.0, reaction)},
+    )
+
+
+@register_problem("allen-cahn-front")
+def allen_cahn_front(dimension: int = 4, diffusion: float = 0.1, reaction: float = 1.0, until: float = 1.0) -> Problem:
+    r"""Allen-Cahn equation on :math:`[-1, 1]^d` with a front that moves along the diagonal, known in closed form.
+
+    .. math:: u_t = D \Delta u + r (u - u^3), \qquad
+       u = \frac 12 - \frac 12 \tanh \frac{b (n \cdot x - c t)}{2}, \quad
+       b = \sqrt{\frac{r}{2 D}}, \quad c = 3 \sqrt{\frac{r D}{2}}, \quad n = \frac{(1, \dots, 1)}{\sqrt d}
+
+    The stable phase 1 moves into the unstable 0. Values at the start and on the boundary are those of the front.
+    """
+    check_positive(diffusion=diffusion, reaction=reaction)
+    steepness, speed = math.sqrt(reaction / (2 * diffusion)), 3 * math.sqrt(reaction * diffusion / 2)
+
+    def front(t: Tensor | float, *columns: Tensor) -> Tensor:
+        along = torch.cat(columns, dim=1).sum(1, keepdim=True) * dimension**-0.5
+        return 0.5 - 0.5 * torch.tanh((along - speed * t) * (steepness / 2))
+
+    def solution(points: Tensor) -> Tensor:
+        *columns, t = points.double().split(1, dim=1)
+        return front(t, *columns)
+
+    return Problem(
+        name="allen-cahn-front",
+        title=f"Allen-Cahn front, d = {dimension}",
+        domain={**dict.fromkeys(coordinate_names(dimension), (-1.0, 1.0)), "t": (0.0, until)},
+        equation=lambda u, diffusion, reaction: u["t"] - diffusion * u.laplacian - reaction * (u.value - u.value**3),
+        coefficients={"diffusion": diffusion, "reaction": reaction},
+        initial=lambda *columns: front(0.0, *columns),
+        boundary=lambda *columns: front(columns[-1], *columns[:-1]),
+        reference=lambda: solution,
     )

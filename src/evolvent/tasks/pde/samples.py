@@ -17,6 +17,8 @@ from evolvent.equations.problems import Problem
 def read_samples(path: Path, problem: Problem) -> Samples:
     """Points and values of u from an npz file, checked against the problem.
 
+    A component that was not measured, such as a field that is looked for, is NaN in all samples.
+
     Shape: points (N, coordinates), values (N, unknowns) or, of one unknown, (N,).
     """
     try:
@@ -37,8 +39,11 @@ def checked_samples(points: np.ndarray, values: np.ndarray, problem: Problem, so
             f"{', '.join(problem.domain)} and values (N, {len(problem.unknowns)}), got {points.shape} and "
             f"{values.shape}."
         )
-    if not (np.isfinite(points).all() and np.isfinite(values).all()):
-        raise DataError(f"{source}: some samples are not finite. Leave them out.")
+    measured = values[:, ~np.isnan(values).all(0)]
+    if not (np.isfinite(points).all() and np.isfinite(measured).all() and measured.size):
+        raise DataError(
+            f"{source}: some samples are not finite. Leave them out; a component that was not measured is NaN in all."
+        )
     ends = np.array(list(problem.domain.values()))
     outside = ((points < ends[:, 0]) | (points > ends[:, 1])).any(1)
     if outside.any():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +15,15 @@ from evolvent._core.files import write_json
 from evolvent._core.randomness import Stream, derive_seed, key
 from evolvent.data import Batches, CollocationPoints, Material, TensorSource
 from evolvent.equations import polynomial_terms
-from evolvent.equations.problems import Problem, create_problem, with_stored_reference
+from evolvent.equations.problems import Condition, Problem, create_problem, with_stored_reference
 from evolvent.tasks.findings import Figure, Findings
+from evolvent.tasks.gauss_newton import ResidualBlock
 from evolvent.tasks.pde.ansatz import coefficient_of, solution_of
+from evolvent.tasks.pde.asked import Asked
 from evolvent.tasks.pde.checks import check_conditions, check_network, check_unknown
 from evolvent.tasks.pde.discovery import Discovery
 from evolvent.tasks.pde.edges import Edges, draw_edges
+from evolvent.tasks.pde.fields import error_fields, measured_columns
 from evolvent.tasks.pde.methods import check_method, energy, rayleigh_quotient
 from evolvent.tasks.pde.samples import read_samples
 from evolvent.tasks.pde.settings import LossWeights, PdeData, PdeSettings
@@ -174,9 +177,8 @@ class Pde(Task):
         return solution_of(self.problem, network, points, settings.initial, settings.blend, settings.boundary)
 
     def objective(self, batch: Any, turn: str) -> tuple[Tensor, Sums]:
-        phase = next((p for n, p in enumerate(self.setup.settings.phases) if _phase_name(n) == turn), None)
-        weights = (phase and phase.weights) or self.setup.settings.weights
-        parts = self._parts(batch, weights, phase.coefficients if phase else {})
+        weights, coefficients = self._of_turn(turn)
+        parts = self._parts(batch, weights, coefficients)
         if not parts:
             raise ConfigError("nothing is left of the objective: give task.weights, or data.samples for samples.")
         factor = (lambda name: 1.0) if self.weighting is None else self.weighting.factor
@@ -187,35 +189,103 @@ class Pde(Task):
             sums |= {"squares": parts["equation"].detach() * count, "count": count}
         return total, sums
 
+    def _of_turn(self, turn: str) -> tuple[LossWeights, Mapping[str, float]]:
+        """Weights and coefficients of a phase."""
+        phase = next((p for n, p in enumerate(self.setup.settings.phases) if _phase_name(n) == turn), None)
+        weights = (phase and phase.weights) or self.setup.settings.weights
+        return weights, phase.coefficients if phase else {}
+
     def _parts(self, batch: Any, weights: LossWeights, coefficients: Mapping[str, float]) -> dict[str, Tensor]:
-        """Means of squares, by the names of their weights."""
+        """Means of squares, or the energy, by the names of their weights."""
         found: dict[str, Tensor] = {}
-        edges = self.placed(self.edges(int(batch["draw"])))
-        if weights.equation:
-            found["equation"] = self._inside(self.placed(self._places(batch)), batch["row"], coefficients)
-        if weights.initial and edges.start is not None and not self.discovery:
-            found["initial"] = self._square(self.solution(edges.start) - self.problem.initial_values(edges.start))
-        if weights.boundary and edges.boundary is not None and not self.discovery:
-            at = edges.boundary
-            found["boundary"] = self._square(self.solution(at) - self.problem.boundary_values(at))
-        if weights.conditions and edges.faces:
-            pairs = zip(self.problem.conditions, edges.faces, strict=True)
-            found["conditions"] = torch.stack([self._violation(one, at) for one, at in pairs]).sum()
-        if weights.samples and self.source.samples is not None:
-            at, values = self.placed(tuple(self.source.samples))
-            found["samples"] = self._square(self.solution(at) - values)
+        if weights.equation and self._unlike_residuals:
+            found["equation"] = self._inside(self.placed(self._places(batch)), coefficients)
+        for one in self._asked(batch, weights, coefficients):
+            value = one.mean_square(self.model)
+            found[one.part] = found[one.part] + value if one.part in found else value
         return found
 
-    def _inside(self, points: Tensor, rows: Tensor, coefficients: Mapping[str, float]) -> Tensor:
+    @property
+    def _unlike_residuals(self) -> str:
+        """Why the objective is not a sum of squares of residuals at points; empty if it is."""
+        if self.setup.settings.method == "ritz":
+            return "the method ritz minimises an energy"
+        return "" if self.discovery is None else "an equation is looked for, whose coefficients depend on all residuals"
+
+    def _inside(self, points: Tensor, coefficients: Mapping[str, float]) -> Tensor:
         if self.setup.settings.method == "ritz":
             return energy(self.problem, self.solution, points, coefficients)
-        if self.weighting is None:
-            return self._residual(points, coefficients).square().mean()
-        u = self.problem.derivatives(self.solution, points)
-        residual = self.problem.residual(u, **{**self.coefficients, **coefficients})
-        if self.weighting.settings.pseudo_time is not None:
-            residual = residual + self.weighting.drift(u.value / self.problem.scale, rows)
-        return self.weighting.mean(residual.square().mean(1), rows, self._times(points))
+        return self._residual(points, coefficients).square().mean()
+
+    def _asked(self, batch: Any, weights: LossWeights, coefficients: Mapping[str, float]) -> Iterator[Asked]:
+        """What is asked of the solution, each at points of its own."""
+        problem, edges = self.problem, self.placed(self.edges(int(batch["draw"])))
+        if weights.equation and not self._unlike_residuals:
+            yield self._equation(self.placed(self._places(batch)), batch["row"], coefficients)
+        if weights.initial and edges.start is not None and not self.discovery:
+            yield self._value("initial", edges.start, problem.initial_values(edges.start))
+        if weights.boundary and edges.boundary is not None and not self.discovery:
+            yield self._value("boundary", edges.boundary, problem.boundary_values(edges.boundary))
+        if weights.conditions and edges.faces:
+            for condition, at in zip(problem.conditions, edges.faces, strict=True):
+                yield Asked("conditions", at, lambda f, x, one=condition: self._violation(one, f, x))
+        if weights.samples and self.source.samples is not None:
+            at, values = self.placed(tuple(self.source.samples))
+            yield self._value("samples", at, values, measured_columns(values))
+
+    def _value(self, part: str, at: Tensor, values: Tensor, columns: Sequence[int] | None = None) -> Asked:
+        """Given values of u, or of some of its components."""
+        scale = self.problem.scale
+        if columns is None or len(columns) == values.shape[1]:
+            return Asked(part, at, lambda f, x: self.solution_of(f, x) / scale, values / scale)
+        kept = list(columns)
+        return Asked(part, at, lambda f, x: self.solution_of(f, x)[:, kept] / scale, values[:, kept] / scale)
+
+    def _equation(self, points: Tensor, rows: Tensor, coefficients: Mapping[str, Any]) -> Asked:
+        problem, weighting = self.problem, self.weighting
+        values = {**self.coefficients, **coefficients}
+        drifts = weighting is not None and weighting.drifts
+
+        def residual(f: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+            u = problem.derivatives(lambda p: self.solution_of(f, p), x)
+            found = problem.residual(u, **values)
+            return found + weighting.pull(u.value / problem.scale) if drifts and weighting is not None else found
+
+        if weighting is None:
+            return Asked("equation", points, residual)
+        target = weighting.pull(weighting.previous[rows].to(points)) if drifts else None
+        return Asked("equation", points, residual, target, weighting.shares(rows, self._times(points)).to(points))
+
+    def residuals(self, batch: Any, turn: str) -> list[ResidualBlock]:
+        """Residuals whose squares add up to :meth:`objective`, with their derivatives."""
+        if reason := self._unlike_residuals:
+            raise ConfigError(f"gauss-newton is for sums of squares, and {reason}. Take adam, lbfgs or ssbroyden.")
+        weights, coefficients = self._of_turn(turn)
+        return [self._block(one, weights) for one in self._asked(batch, weights, coefficients)]
+
+    def _block(self, one: Asked, weights: LossWeights) -> ResidualBlock:
+        with torch.no_grad():
+            off = one.off(self.model)
+        part = 1.0 if self.weighting is None else self.weighting.factor(one.part)
+        factors = one.factors(off) * (getattr(weights, one.part) * part) ** 0.5
+
+        def jacobian() -> Tensor:
+            rows = torch.cat([one.jacobian(self.model, off.shape[1]), self._factor_slopes(one, off.shape[1])], dim=2)
+            return (factors[..., None] * rows).flatten(0, 1)
+
+        return ResidualBlock((factors * off).flatten(), jacobian)
+
+    def _factor_slopes(self, one: Asked, components: int) -> Tensor:
+        """Derivatives in the factors of coefficients that are looked for, (N, components, factors)."""
+        count, guesses = len(one.points), self.setup.settings.unknown
+        if not self.factors or one.part != "equation":
+            return one.points.new_zeros(count, components, len(self.factors))
+        with torch.enable_grad():  # a column for each factor keeps the points apart
+            columns = {name: f.detach().to(one.points).expand(count, 1).clone() for name, f in self.factors.items()}
+            given = {name: coefficient_of(guesses[name], f.requires_grad_()) for name, f in columns.items()}
+            off = self.problem.residual(self.problem.derivatives(self.solution, one.points), **given)
+            rows = [torch.autograd.grad(k.sum(), list(columns.values()), retain_graph=True) for k in off.unbind(1)]
+        return torch.stack([torch.cat(row, dim=1) for row in rows], dim=1)
 
     def _times(self, points: Tensor) -> Tensor:
         """From 0 at the start to 1 at the end; 0 without time."""
@@ -245,12 +315,9 @@ class Pde(Task):
             return self.points  # coefficients are fitted to all of them, in every process
         return batch["x"] if self.setup.data.fresh else self.points[batch["row"]]
 
-    def _square(self, difference: Tensor) -> Tensor:
-        return (difference / self.problem.scale).square().mean()
-
-    def _violation(self, condition: Any, at: Tensor) -> Tensor:
-        u = self.problem.derivatives(self.solution, at)
-        return self._square(condition.residual(u))
+    def _violation(self, condition: Condition, f: Callable[[Tensor], Tensor], at: Tensor) -> Tensor:
+        u = self.problem.derivatives(lambda x: self.solution_of(f, x), at)
+        return condition.residual(u) / self.problem.scale
 
     def _residual(self, points: Tensor, coefficients: Mapping[str, float] | None = None) -> Tensor:
         """At points, (N, equations); an unknown equation is fitted if coefficients are given, be it none of them."""
@@ -331,6 +398,7 @@ class Pde(Task):
         figures |= {name: value.item() for name, value in self.coefficients.items()}
         findings = Findings(figures=figures, answer="" if equation is None else equation.equation.text())
         figures |= add_solution(self, findings, test)
+        findings.fields.extend(error_fields(self, _MAIN))
         if self.problem.eigenvalue is not None:
             points = self.placed(self.source.draw(_QUADRATURE, _TEST_SEED, 0))
             figures["eigenvalue"] = rayleigh_quotient(self.problem, self.solution, points)

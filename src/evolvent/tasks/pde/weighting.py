@@ -50,16 +50,19 @@ class Weighting(nn.Module):
         self.register_buffer("previous", torch.zeros(points, unknowns, dtype=torch.float64))
         self.register_buffer("started", torch.zeros((), dtype=torch.bool))
 
-    def mean(self, squares: Tensor, rows: Tensor, times: Tensor) -> Tensor:
-        """The weighted mean of squared residuals, (n,), of points with these numbers and times from 0 to 1."""
-        factors = self.of_slabs[self._slabs(times)] * self.of_points[rows] / self.of_points.mean()
-        return (factors.to(squares) * squares).mean()
+    def shares(self, rows: Tensor, times: Tensor) -> Tensor:
+        """Factors of squared residuals, (n,), of points with these numbers and times from 0 to 1."""
+        return self.of_slabs[self._slabs(times)] * self.of_points[rows] / self.of_points.mean()
 
-    def drift(self, u: Tensor, rows: Tensor) -> Tensor:
-        """What pseudo-time adds to the residuals of a u in units of the solution; nothing before the first renewal."""
-        if self.settings.pseudo_time is None or not self.started:
-            return torch.zeros_like(u)
-        return (u - self.previous[rows].to(u)) / self.settings.pseudo_time
+    @property
+    def drifts(self) -> bool:
+        """Whether pseudo-time adds to the residuals; it does not before the first renewal."""
+        return self.settings.pseudo_time is not None and bool(self.started)
+
+    def pull(self, u: Tensor) -> Tensor:
+        """What pseudo-time makes of a u in units of the solution: that of now minus that of then joins the residual."""
+        assert self.settings.pseudo_time is not None
+        return u / self.settings.pseudo_time
 
     def factor(self, part: str) -> float:
         """Of a part of the objective."""
