@@ -37,7 +37,7 @@ def unsealed(values: Mapping[str, Any], source: str) -> dict[str, Any]:
     """
     rest = {key: value for key, value in values.items() if key != KEY}
     first = next(iter(values.values()), None)
-    if (_is_digest(first) if KEY not in values else values[KEY] != _digest(rest)):
+    if _is_digest(first) if KEY not in values else values[KEY] != _digest(rest):
         raise ConfigError(
             f"{source} is damaged, or was changed by hand: its checksum differs. If you changed it, delete its "
             f"line {KEY!r} as well."
