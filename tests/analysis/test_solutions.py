@@ -200,3 +200,49 @@ def _integral(problem, one, points, values, absolute=False):
     slope = np.real(np.fft.ifft(k[:, None] * np.fft.fft(values.numpy(), axis=0), axis=0))
     density = one.density(Derivatives(values, {"x": [torch.from_numpy(slope)]}), **problem.coefficients)
     return (density.abs() if absolute else density).mean().item()
+
+
+@pytest.mark.filterwarnings("ignore::evolvent.equations.fallback.JetFallbackWarning")  # of closed forms
+@pytest.mark.parametrize("name", ["poisson", "poisson-disc", "helmholtz", "eigenvalue"])
+def test_steady_residuals_are_told_as_errors(name):
+    """An error of the longest wave leaves a residual of about its own size, in the unit of the check."""
+    problem = create_problem(name)
+    share = 0.01
+
+    def off(points):
+        return problem.solution(points) + share * problem.inside(points)
+
+    right, wrong = (checks(check_trust(problem, u)) for u in (problem.solution, off))
+    assert right["residual on fresh points"].value < 1e-10
+    assert right["boundary"].value < 1e-12
+    points = torch.rand(4000, 2, dtype=torch.float64)
+    points = problem.placed(points)
+    points = points[problem.contains(points)]
+    relative = (share * problem.inside(points).norm() / problem.solution(points).norm()).item()
+    if name == "eigenvalue":  # the bump is nearly an eigenfunction itself, whose residual is small
+        assert wrong["residual on fresh points"].value < 0.5 * relative
+    else:
+        assert wrong["residual on fresh points"].value == pytest.approx(relative, rel=0.05)
+
+
+@pytest.mark.filterwarnings("ignore::evolvent.equations.fallback.JetFallbackWarning")  # of closed forms
+def test_boundary_values_and_regions_are_respected():
+    problem = create_problem("poisson-l-shape")
+
+    def wild_outside(points):
+        missing = (points[:, :1] > 0) & (points[:, 1:] < 0)
+        return problem.solution(points) + torch.where(missing, 1e3 * points[:, :1] ** 2, 0.0)
+
+    found = checks(check_trust(problem, wild_outside, second=problem.solution))
+    assert found["second solution"].value == 0  # the missing quadrant is not looked at
+    assert found["residual on fresh points"].value < 1e-6
+    shifted = checks(check_trust(problem, lambda p: problem.solution(p) + 0.05))
+    assert shifted["boundary"].value == pytest.approx(0.05, rel=1e-6)
+    assert not shifted["boundary"].passed
+
+
+@pytest.mark.filterwarnings("ignore::evolvent.equations.fallback.JetFallbackWarning")  # of closed forms
+def test_eigenfunctions_are_compared_up_to_a_factor():
+    problem = create_problem("eigenvalue")
+    found = checks(check_trust(problem, problem.solution, second=lambda p: -3 * problem.solution(p)))
+    assert found["second solution"].value < 1e-12

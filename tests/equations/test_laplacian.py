@@ -83,3 +83,34 @@ def test_harmonic_functions_have_none():
 def test_points_only():
     with pytest.raises(ShapeError, match=r"\(points, coordinates\), got shape \(3,\)"):
         laplacian(torch.tanh, torch.ones(3))
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit.script.*:DeprecationWarning")
+@pytest.mark.parametrize("first", ["any", "a unit twice", "nothing"])
+def test_few_units_see_few_directions(first):
+    """More variables than units: gradients go through a smaller basis, unless the units do not span one."""
+    seen = nn.Linear(12, 4)
+    net = nn.Sequential(seen, nn.Tanh(), nn.Linear(4, 5), nn.Softplus(), nn.Linear(5, 1)).double()
+    with torch.no_grad():
+        if first == "a unit twice":
+            seen.weight[1] = seen.weight[0]
+        if first == "nothing":
+            seen.weight.zero_()
+    x = torch.randn(6, 12)
+    value, gradient, found = laplacian(net, x)
+    one = lambda p: net(p[None])[0, 0]  # noqa: E731
+    slopes, bends = torch.vmap(torch.func.grad(one))(x), torch.vmap(torch.func.hessian(one))(x)
+    total = bends.diagonal(dim1=1, dim2=2).sum(1)
+    torch.testing.assert_close(gradient[:, 0], slopes, rtol=1e-10, atol=1e-12)
+    torch.testing.assert_close(found[:, 0], total, rtol=1e-10, atol=1e-12)
+    weights = list(net.parameters())
+    ours = torch.autograd.grad(found.square().sum() + (value * gradient[:, 0]).sin().sum(), weights)
+    theirs = torch.autograd.grad(total.square().sum() + (net(x) * slopes).sin().sum(), weights)
+    for a, b in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-11)
+
+
+def test_in_a_vectorised_call():
+    net, x = nn.Sequential(nn.Linear(8, 3), nn.Tanh(), nn.Linear(3, 1)).double(), torch.randn(2, 5, 8)
+    found = torch.vmap(lambda points: laplacian(net, points).laplacian)(x)
+    torch.testing.assert_close(found.flatten(0, 1), laplacian(net, x.flatten(0, 1)).laplacian)

@@ -184,6 +184,57 @@ def test_plans_fit_the_time():
         ev.solve("heat", method="pin", budget="10s")
 
 
+FEW = ["model.options.width=10", "model.options.layers=2", "data.points=256", "training.epoch_steps=60"]
+
+
+@pytest.mark.parametrize(("method", "most"), [("ritz", 0.05), ("galerkin", 0.05)])
+def test_methods_at_new_points_in_each_step(method, most, tmp_path):
+    settings = [*FEW, "training.steps=180", "data.grid=[21, 21]"]
+    found = ev.solve("poisson", method=method, settings=settings, second=False, out=tmp_path / "run")
+    assert found.figures["error"] < most
+    checked = {check.name: check.value for check in found.trust.checks}
+    assert checked["boundary"] == 0  # it is built in
+    assert "fresh over training residual" not in checked  # all points are fresh
+    edge = found.problem.on_boundary(torch.rand(50, 2, dtype=torch.float64))
+    assert ev.load(tmp_path / "run")(edge).abs().max() < 1e-15
+
+
+def test_an_eigenfunction_is_found_up_to_a_factor(tmp_path):
+    settings = [*FEW, "training.steps=180", "data.grid=[21, 21]"]
+    found = ev.solve("eigenvalue", method="ritz", settings=settings, out=tmp_path / "run")
+    assert found.figures["eigenvalue"] == pytest.approx(2 * math.pi**2, rel=0.02)
+    assert {check.name: check.value for check in found.trust.checks}["second solution"] < 0.1
+
+
+@pytest.mark.parametrize(
+    ("problem", "method", "message"),
+    [
+        ("heat", "ritz", "'heat' has no energy that its solution minimises.*take method pinn or galerkin"),
+        ("eigenvalue", "pinn", "Use method ritz"),
+        ("eigenvalue", "galerkin", "Use method ritz"),
+    ],
+)
+def test_methods_that_make_no_sense_for_a_problem_are_refused(problem, method, message, tmp_path):
+    with pytest.raises(ConfigError, match=message):
+        ev.solve(problem, method=method, out=tmp_path / "run", budget="10s")
+    assert not (tmp_path / "run").exists()
+
+
+def test_an_energy_does_not_tell_coefficients(tmp_path):
+    points = torch.rand(5, 2, dtype=torch.float64)
+    with pytest.raises(ConfigError, match="an energy does not tell coefficients"):
+        ev.solve("eigenvalue", method="ritz", unknown={"eigenvalue": 1.0}, samples=(points, points[:, :1]), budget="9s")
+
+
+@pytest.mark.parametrize("method", ["pinn", "galerkin"])
+def test_plans_build_in_boundary_values_that_vanish(method):
+    plan = lambda *given, **options: METHODS.get(method)(create_problem(*given, **options), Pace(60.0, 1e-5), {})  # noqa: E731
+    assert plan("poisson")["task"]["boundary"] == "hard"
+    assert plan("poisson", dimension=4, solution="pairs")["task"]["boundary"] == "soft"  # which go on inside
+    assert plan("burgers")["task"]["boundary"] == "soft"
+    assert plan("allen-cahn")["task"]["phases"][0]["coefficients"] == {"reaction": 1.0}
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

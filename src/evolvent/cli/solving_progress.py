@@ -9,9 +9,9 @@ from evolvent.experiments.observer import TrainingProgress
 from evolvent.experiments.recipe import Cell
 from evolvent.experiments.record import Cost, Result
 from evolvent.report.numbers import count, duration
+from evolvent.tasks.pde.settings import PART_NAMES
 
-_PARTS = {"loss_equation": "equation", "loss_initial": "initial", "loss_conditions": "conditions",
-          "loss_samples": "samples"}  # fmt: skip
+_PARTS = {f"loss_{name}": name for name in PART_NAMES}
 
 
 class SolvingObserver(TerminalObserver):

@@ -12,6 +12,7 @@ from evolvent._core.registry import Registry
 from evolvent.equations.problems import Problem
 from evolvent.experiments.recipe import TrainingConfig
 from evolvent.networks import create_model
+from evolvent.tasks.pde.methods import energy
 
 LEAST = 5.0
 """Seconds of the smallest budget."""
@@ -22,6 +23,9 @@ _FEWEST, _MOST = 1000, 4000  # points
 _UPDATE = 6e-3  # seconds of an iteration that do not depend on the points: the update of the inverse Hessian
 _STEP = 0.02  # of the time, at most, for one step of the engine, after which it looks at the clock
 _RESAMPLED = (300, 700, 1200, 1800, 2400)  # iterations of the last optimiser: early and rarely
+_DRAWS = 10_000  # steps of methods that draw new points for each; there may be fewer points for that
+_ENGINE = 2e-3  # seconds of a step that do not depend on the points
+_RATE = 5e-3  # of Adam at new points
 _GRIDS = {1: [1025], 2: [128, 65], 3: [32, 32, 17]}
 _GRID_POINTS = 8192
 
@@ -61,13 +65,16 @@ def parse_budget(budget: str | float) -> float:
     return found
 
 
-def measure_pace(problem: Problem, seconds: float) -> Pace:
-    """Time the gradient of the objective, for the default network."""
+def measure_pace(problem: Problem, seconds: float, method: str = "pinn") -> Pace:
+    """Time the gradient of a method's objective, for the default network."""
     network = create_model("perceptron", **problem.network_options()).double()
     points, spent = problem.sobol(_TRIED, seed=0), []
     for _ in range(4):  # the first one compiles and fills caches
         began = time.perf_counter()
-        problem.residual(problem.derivatives(network, points)).square().mean().backward()
+        if method == "ritz":
+            energy(problem, network, points, {}).backward()
+        else:
+            problem.residual(problem.derivatives(network, points)).square().mean().backward()
         spent.append(time.perf_counter() - began)
     return Pace(seconds, sorted(spent[1:])[1] / _TRIED)
 
@@ -86,12 +93,56 @@ def _pinn(problem: Problem, pace: Pace, unknown: dict[str, float]) -> dict[str, 
     if problem.easier and not unknown:
         begin["coefficients"] = dict(problem.easier)
     return {
-        "task": {"name": "pde", "phases": [begin], "resample_at": sorted({*epochs} - {0}), "unknown": unknown},
+        "task": {
+            **_asked(problem, "pinn"),
+            "phases": [begin],
+            "resample_at": sorted({*epochs} - {0}),
+            "unknown": unknown,
+        },
         "data": {"name": problem.name, "points": points, "grid": _grid(problem)},
         "model": {"name": "perceptron"},
         "optimizer": {"name": "ssbroyden", "iterations": per_step},
         "training": {"epoch_steps": epoch_steps, "precision": "64-true"},
     }
+
+
+def _galerkin(problem: Problem, pace: Pace, unknown: dict[str, float]) -> dict[str, Any]:
+    """Adam on the residual at new points in each step, on the easier problem first."""
+    sections = _at_new_points(problem, pace, "galerkin")
+    sections["task"]["unknown"] = unknown
+    if problem.easier and not unknown:
+        total = pace.seconds / (_ENGINE + sections["data"]["points"] * pace.per_point)
+        begin = {"steps": max(1, round(0.2 * total)), "optimizer": {"name": "adam", "lr": _RATE}}
+        sections["task"]["phases"] = [{**begin, "coefficients": dict(problem.easier)}]
+    return sections
+
+
+def _ritz(problem: Problem, pace: Pace, unknown: dict[str, float]) -> dict[str, Any]:
+    """Adam on the energy at new points in each step."""
+    assert not unknown
+    sections = _at_new_points(problem, pace, "ritz")
+    sections["task"]["weights"] = {"boundary": 1000.0}  # the energy is off by about one over it
+    return sections
+
+
+def _at_new_points(problem: Problem, pace: Pace, method: str) -> dict[str, Any]:
+    affordable = (pace.seconds / _DRAWS - _ENGINE) / pace.per_point
+    points = int(min(_MOST, max(_FEWEST, affordable)))
+    steps = pace.seconds / (_ENGINE + points * pace.per_point)
+    return {
+        "task": _asked(problem, method),
+        "data": {"name": problem.name, "points": points, "fresh": True, "grid": _grid(problem)},
+        "model": {"name": "perceptron"},
+        "optimizer": {"name": "adam", "lr": _RATE},
+        "schedule": {"name": "cosine"},
+        "training": {"epoch_steps": max(3, round(min(500, steps / 12))), "precision": "64-true"},
+    }
+
+
+def _asked(problem: Problem, method: str) -> dict[str, Any]:
+    """The task, with values on the boundary built in where they are 0; other ones would go on inside of the domain."""
+    hard = problem.boundary is not None and not problem.boundary_values(problem.sobol(_TRIED, seed=0)).any()
+    return {"name": "pde", "method": method, "boundary": "hard" if hard else "soft"}
 
 
 def _grid(problem: Problem) -> list[int]:
@@ -101,3 +152,5 @@ def _grid(problem: Problem) -> list[int]:
 
 
 METHODS.add("pinn", _pinn)
+METHODS.add("galerkin", _galerkin)
+METHODS.add("ritz", _ritz)

@@ -107,6 +107,27 @@ class Solution:
         """Of the equation, those that were found among them."""
         return self.problem.coefficients
 
+    def field(self, name: str, points: Any) -> tuple[np.ndarray, np.ndarray | None]:
+        """A coefficient that depends on coordinates, at points (N, coordinates), and its standard errors, (N,) each.
+
+        Standard errors are None where those of its coefficients are not known.
+        """
+        if name not in self.problem.fields:
+            raise UnknownNameError(
+                "field", name, self.problem.fields, "State a coefficient as one by ev.equations.problems.with_field."
+            )
+        found = self.problem.fields[name]
+        at = torch.as_tensor(np.asarray(points, dtype=np.float64))
+        columns = dict(zip(self.problem.coordinates, at.split(1, dim=1), strict=True))
+        values = found(columns, self.coefficients)[:, 0].numpy()
+        if self.estimates is None or self.estimates.covariance is None:
+            return values, None
+        names = [one.name for one in self.estimates.found]
+        rows = [names.index(one) for one in (name, *found.shape_names)]
+        covariance = np.array(self.estimates.covariance)[np.ix_(rows, rows)]
+        slopes = found.slopes(columns, self.coefficients).numpy()
+        return values, np.sqrt(np.einsum("nj,jk,nk->n", slopes, covariance, slopes).clip(0))
+
     def on_grid(self, *counts: int) -> dict[str, np.ndarray]:
         """Values on a grid with so many points along each coordinate.
 

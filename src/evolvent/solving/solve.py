@@ -31,6 +31,7 @@ from evolvent.solving.folders import cells_of
 from evolvent.solving.plan import METHODS, measure_pace, parse_budget
 from evolvent.solving.solution import Solution
 from evolvent.solving.verdicts import add_to_findings, read_trust, write_estimates, write_trust
+from evolvent.tasks.pde.methods import check_suits
 from evolvent.tasks.pde.samples import checked_samples, read_samples, write_samples
 
 _REFERENCE = 0.15  # of the budget, at most, to compute a reference that is not stored
@@ -67,7 +68,8 @@ def solve(
         method: how; see :data:`~evolvent.solving.METHODS`.
         seed: of the weights and points.
         options: of a registered problem.
-        unknown: coefficients of the equation that are looked for, each with a value to begin with; needs samples.
+        unknown: coefficients of the equation that are looked for, each with a value to begin with; needs samples. One
+            that depends on coordinates (:func:`~evolvent.equations.problems.with_field`) begins as a constant.
         samples: points (N, coordinates) and values (N, unknowns) of the solution, as they were measured.
         second: solve a second time from the next seed, to compare.
         reference: compare with the problem's reference, if it has one that is stored or soon computed.
@@ -97,7 +99,9 @@ def solve(
             if recipe is None:
                 left = total - (time.perf_counter() - began) - min(_RESERVE + 1.5 * started, _RESERVED * total)
                 each = max(1.0, left / 2 if second else left)
-                sections = METHODS.get(method)(stated, measure_pace(stated, each), dict(unknown or {}))
+                plan, looked_for = METHODS.get(method), _unknown(stated, unknown or {})
+                check_suits(stated, method, looked_for)
+                sections = plan(stated, measure_pace(stated, each, method), looked_for)
                 seeds = [seed, seed + 1] if second else [seed]
                 recipe = _recipe(stated, sections, each, options, measured, seeds, settings)
             _run(recipe, folder, resume, observer, stated)
@@ -122,7 +126,7 @@ def conclude(folder: Path, problem: Problem, tolerance: float = TOLERANCE) -> So
     trust = check_trust(
         solution.problem,
         solution,
-        trained_at=state["task"]["points"] if state else None,
+        trained_at=state["task"]["points"] if state and not getattr(cells[0][0].data, "fresh", False) else None,
         second=others[0] if others else None,
         tolerance=tolerance,
         seed=cells[0][0].seed,
@@ -147,6 +151,15 @@ def _stated(problem: str | Problem, options: Mapping[str, Any] | None) -> Proble
     if problem.name in PROBLEMS:  # it may differ from what the name stands for, as which it would be loaded later
         return replace(problem, name=f"{problem.name} as given", title=problem.title or problem.name)
     return problem
+
+
+def _unknown(problem: Problem, guesses: Mapping[str, float]) -> dict[str, float]:
+    """First values of all numbers that are looked for, with those of the shapes of fields."""
+    found = dict(guesses)
+    for name in guesses:
+        if name in problem.fields:
+            found |= dict.fromkeys(problem.fields[name].shape_names, 0.0)
+    return found
 
 
 def _with_reference_in_time(problem: Problem, seconds: float) -> Problem:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -56,18 +57,13 @@ class APGD(Attack):
     def perturb(self, model: nn.Module, images: Tensor, labels: Tensor, eps: float, generator: Generator) -> Tensor:
         if self.loss == "ce":
             return self._climb(model, images, labels, eps, cross_entropy(labels), generator)
-        found, left = images.clone(), (~wrong(model, images, labels)).nonzero()[:, 0]
-        with torch.no_grad():
-            order = likely_targets(model(images), labels)
-        for place in range(min(self.targets, order.shape[1])):
-            if not len(left):
-                break
-            towards = logit_ratio(labels[left], order[left, place])
-            tried = self._climb(model, images[left], labels[left], eps, towards, generator)
-            fooled = wrong(model, tried, labels[left])
-            found[left[fooled]] = tried[fooled]
-            left = left[~fooled]
-        return found
+
+        def attempt(rows: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+            towards = logit_ratio(labels[rows], target)
+            tried = self._climb(model, images[rows], labels[rows], eps, towards, generator)
+            return tried, wrong(model, tried, labels[rows])
+
+        return target_by_target(model, images, labels, self.targets, attempt)
 
     def _climb(
         self, model: nn.Module, images: Tensor, labels: Tensor, eps: float, objective: Objective, generator: Generator
@@ -103,6 +99,23 @@ class APGD(Attack):
                 here = here._replace(gradient=torch.where(_wide(halve), peak.gradient, here.gradient))
                 rises, halved, last_peak, last = torch.zeros_like(rises), halve, peak.value, k
         return torch.where(_wide(fooled), found, best)
+
+
+Attempt = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]  # rows and their target to images, and which count
+
+
+def target_by_target(model: nn.Module, images: Tensor, labels: Tensor, targets: int, attempt: Attempt) -> Tensor:
+    """Images after an attempt on each likely wrong class in turn, of those rows for which none counted before."""
+    found, left = images.clone(), (~wrong(model, images, labels)).nonzero()[:, 0]
+    with torch.no_grad():
+        order = likely_targets(model(images), labels)
+    for place in range(min(targets, order.shape[1])):
+        if not len(left):
+            break
+        tried, counts = attempt(left, order[left, place])
+        found[left[counts]] = tried[counts]
+        left = left[~counts]
+    return found
 
 
 def likely_targets(scores: Tensor, labels: Tensor) -> Tensor:

@@ -8,7 +8,7 @@ import torch
 from torch import Generator, Tensor, nn
 
 from evolvent._core.checks import check_whole
-from evolvent.analysis.robustness.apgd import likely_targets
+from evolvent.analysis.robustness.apgd import target_by_target
 from evolvent.analysis.robustness.attack import ATTACKS, Attack, ascent, at, wrong
 
 _BACK = 0.9  # how far a misclassified point stays from its image
@@ -40,17 +40,11 @@ class FAB(Attack):
         check_whole(steps=self.steps, targets=self.targets)
 
     def perturb(self, model: nn.Module, images: Tensor, labels: Tensor, eps: float, generator: Generator) -> Tensor:
-        found, left = images.clone(), (~wrong(model, images, labels)).nonzero()[:, 0]
-        with torch.no_grad():
-            order = likely_targets(model(images), labels)
-        for place in range(min(self.targets, order.shape[1])):
-            if not len(left):
-                break
-            nearest, distance = self._approach(model, images[left], labels[left], order[left, place])
-            close = distance <= eps
-            found[left[close]] = nearest[close]
-            left = left[~close]
-        return found
+        def attempt(rows: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+            nearest, distance = self._approach(model, images[rows], labels[rows], target)
+            return nearest, distance <= eps
+
+        return target_by_target(model, images, labels, self.targets, attempt)
 
     def _approach(self, model: nn.Module, images: Tensor, labels: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
         """The nearest misclassified points on the way, and their distances; infinite where there is none."""

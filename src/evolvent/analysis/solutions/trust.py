@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from evolvent.analysis.solutions.linearised import LinearisedProblem, why_not
+from evolvent.data import CollocationPoints
 from evolvent.equations.problems import Invariant, Problem
 
 TOLERANCE = 0.01
@@ -80,9 +81,10 @@ def check_trust(
     r"""Look at a solution from all sides, without a reference.
 
     - The residual on fresh points, against that on the points of the training: a network that fits few points leaves
-      more elsewhere.
+      more elsewhere. For steady problems it is measured in units of what an error as large as the solution leaves.
     - The largest residual found by drawing more points where it is large.
-    - The violation of the initial value and of each condition, relative to the size of the solution.
+    - The violation of the initial value, of the values on the boundary and of each condition, relative to the size of
+      the solution.
     - A second solution from another seed: two wrong ones are seldom wrong in the same way.
     - Quantities that are conserved or decay.
     - The error to first order, from the linearised equation with the residual as its source
@@ -133,21 +135,46 @@ def _squares(problem: Problem, u: Function, points: Tensor) -> Tensor:
 def _residuals(
     problem: Problem, u: Function, trained_at: Tensor | None, tolerance: float, seed: int
 ) -> Iterator[Check]:
-    fresh = problem.sobol(_FRESH, seed=10_007 + seed)
-    squares = _squares(problem, u, fresh)
+    fresh, unit = _places(problem, 10_007 + seed), 1.0
+    if problem.time not in problem.domain and problem.boundary is not None:
+        unit = _unit(problem, u, fresh)
+    squares = _squares(problem, u, fresh) / unit**2
     size = squares.mean().sqrt().item()
     yield Check("residual on fresh points", size, 10 * tolerance, f"the residual on fresh points is {size:.2g}")
-    peak = max(_refined_peak(problem, u, fresh, squares), squares.max().sqrt().item())
+    peak = max(_refined_peak(problem, u, fresh, squares) / unit, squares.max().sqrt().item())
     if trained_at is None:
         yield Check("largest residual", peak, None, f"the largest residual is {peak:.2g}")
         return
-    before = _squares(problem, u, trained_at)
+    before = _squares(problem, u, trained_at) / unit**2
     ratio = size / max(before.mean().sqrt().item(), 1e-300)
     few = f"the residual on fresh points is {ratio:.2g} times that on the training's points, which are too few"
     yield Check("fresh over training residual", ratio, _OVERFITTED if size > tolerance / 10 else None, few)
     hidden = peak / max(before.max().sqrt().item(), 1e-300)
     between = f"between the training's points the residual reaches {peak:.2g}, {hidden:.2g} times what they show"
     yield Check("largest residual, refined", hidden, _HIDDEN if peak > 100 * tolerance else None, between)
+
+
+def _places(problem: Problem, seed: int) -> Tensor:
+    """Evenly spread points of the domain, those of its region alone."""
+    if problem.region is None:
+        return problem.sobol(_FRESH, seed=seed)
+    return CollocationPoints(problem, _FRESH).draw(_FRESH, seed, 0)
+
+
+def _unit(problem: Problem, u: Function, points: Tensor) -> float:
+    """The residual of an error as large as a steady solution, with the longest wave that vanishes on the boundary.
+
+    Shorter waves leave more, so that a residual in this unit is an error that is seldom exceeded. The residual of an
+    eigenfunction, of which any multiple is one, is compared with one of its two terms.
+    """
+    with torch.no_grad():
+        size = u(points).square().mean().sqrt()
+        if problem.eigenvalue is not None:
+            return (problem.eigenvalue * size / problem.scale).item()
+        share = size / problem.inside(points).square().mean().sqrt().clamp_min(1e-300)
+        off = problem.residual(problem.derivatives(lambda x: u(x) + share.to(x.dtype) * problem.inside(x), points))
+        found = (off - problem.residual(problem.derivatives(u, points))).square().mean().sqrt().item()
+    return max(found, 1e-300)
 
 
 def _refined_peak(problem: Problem, u: Function, fresh: Tensor, squares: Tensor) -> float:
@@ -158,6 +185,7 @@ def _refined_peak(problem: Problem, u: Function, fresh: Tensor, squares: Tensor)
     shifts = torch.quasirandom.SobolEngine(len(ends), scramble=True, seed=1).draw(_AROUND, dtype=fresh.dtype) - 0.5
     near = (top[:, None] + shifts * (2 * reach)).flatten(0, 1)
     near = near.maximum(ends[:, 0]).minimum(ends[:, 1])
+    near = near if problem.region is None else near[problem.contains(near)]
     return _squares(problem, u, near).max().sqrt().item()
 
 
@@ -175,6 +203,11 @@ def _conditions(problem: Problem, u: Function, tolerance: float) -> Iterator[Che
             start = on_face({problem.time: problem.domain[problem.time][0]})
             off = _relative(u(start) - problem.initial_values(start), problem.scale)
             yield Check("initial value", off, tolerance, f"the initial value is off by {off:.2g}")
+        if problem.boundary is not None:
+            numbers = torch.quasirandom.SobolEngine(len(problem.domain), scramble=True, seed=10_013)
+            edge = problem.on_boundary(numbers.draw(_FRESH // 4, dtype=torch.float64))
+            off = _relative(u(edge) - problem.boundary_values(edge), problem.scale)
+            yield Check("boundary", off, tolerance, f"the values on the boundary are off by {off:.2g}")
         for one in problem.conditions:
             derivatives = problem.derivatives(u, on_face(dict(one.where)))
             off = _relative(one.residual(derivatives), problem.scale)
@@ -186,9 +219,11 @@ def _relative(off: Tensor, scale: float) -> float:
 
 
 def _difference(problem: Problem, u: Function, second: Function, tolerance: float) -> Check:
-    points = problem.sobol(_FRESH, seed=10_011)
+    points = _places(problem, 10_011)
     with torch.no_grad():
         one, other = u(points), second(points)
+    if problem.eigenvalue is not None:  # of which any multiple is a solution
+        other = other * ((one * other).sum() / other.square().sum().clamp_min(1e-300))
     off = ((one - other).norm() / one.norm().clamp_min(1e-300)).item()
     return Check("second solution", off, tolerance, f"a second solution differs by {off:.2g}", estimates=True)
 

@@ -40,6 +40,7 @@ class Estimates:
         condition: ratio of the largest and the smallest information on relative changes of the coefficients.
         not_identified: changes of the coefficients that the samples do not see, in words.
         remark: why there are no standard errors; empty if there are.
+        covariance: of the coefficients, in the order of ``found``; None where it could not be computed or is infinite.
     """
 
     found: list[Estimate]
@@ -47,6 +48,7 @@ class Estimates:
     condition: float | None = None
     not_identified: list[str] = field(default_factory=list)
     remark: str = ""
+    covariance: list[list[float]] | None = None
 
     def __getitem__(self, name: str) -> Estimate:
         return {one.name: one for one in self.found}[name]
@@ -83,7 +85,8 @@ def estimate_coefficients(
         return Estimates(found, noise, remark=f"no standard errors: {reason}")
     lin = LinearisedProblem(problem, u, coefficients=tuple(names))
     jacobian = _at_samples(lin, lin.sensitivities(), points)
-    sizes = np.array([abs(value) or 1.0 for value in now])
+    shapes = {name for one in problem.fields.values() for name in one.shape_names}  # in units of one, whatever they are
+    sizes = np.array([1.0 if name in shapes else abs(value) or 1.0 for name, value in zip(names, now, strict=True)])
     return _from_information(names, now, jacobian * sizes, sizes, noise)
 
 
@@ -104,7 +107,12 @@ def _from_information(
         error = math.sqrt(float((shares[seen] * spread[seen] ** 2).sum())) * float(sizes[i])
         found.append(Estimate(name, value, error))
     condition = largest / max(float(information[0]), 1e-300)
-    return Estimates(found, noise, condition, [_named(names, directions[:, k], spread[k]) for k in blind])
+    covariance = None
+    if np.isfinite(spread).all():
+        scaled = sizes[:, None] * directions * spread
+        covariance = (scaled @ scaled.T).tolist()
+    said = [_named(names, directions[:, k], spread[k]) for k in blind]
+    return Estimates(found, noise, condition, said, covariance=covariance)
 
 
 def _named(names: Sequence[str], direction: np.ndarray, spread: float) -> str:

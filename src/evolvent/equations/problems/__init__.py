@@ -13,6 +13,7 @@ from evolvent.equations.problems import (
     poisson,
     schroedinger,
 )
+from evolvent.equations.problems.coefficient_field import CoefficientField, with_field
 from evolvent.equations.problems.invariants import Invariant
 from evolvent.equations.problems.problem import Condition, Problem, Reference
 from evolvent.equations.problems.region import Region, box, disc, l_shape
@@ -21,6 +22,7 @@ from evolvent.equations.problems.stored import with_stored_reference
 
 __all__ = [
     "PROBLEMS",
+    "CoefficientField",
     "Condition",
     "Invariant",
     "Problem",
@@ -44,5 +46,6 @@ __all__ = [
     "poisson",
     "register_problem",
     "schroedinger",
+    "with_field",
     "with_stored_reference",
 ]

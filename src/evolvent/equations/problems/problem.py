@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 from torch import Tensor
@@ -18,6 +18,9 @@ from evolvent.equations.problems.needed import Needed
 from evolvent.equations.problems.region import Region, box
 from evolvent.equations.terms import Derivatives, coordinates_in
 from evolvent.networks.perceptron import Symmetry
+
+if TYPE_CHECKING:
+    from evolvent.equations.problems.coefficient_field import CoefficientField
 
 Function = Callable[[Tensor], Tensor]  # of points (N, coordinates), with values (N, unknowns)
 
@@ -70,6 +73,8 @@ class Problem:
         size: of the solution, about; that of ``initial`` if left out.
         invariants: name -> a quantity that is conserved or decays, by which a solution can be checked.
         easier: coefficients with which a training may begin, since the solution is then easier to find.
+        fields: name -> how a coefficient depends on coordinates; made by
+            :func:`~evolvent.equations.problems.with_field`.
 
     >>> import torch
     >>> heat = Problem(
@@ -102,6 +107,7 @@ class Problem:
     title: str = ""
     invariants: Mapping[str, Invariant] = field(default_factory=dict)
     easier: Mapping[str, float] = field(default_factory=dict)
+    fields: Mapping[str, CoefficientField] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for name, (low, high) in self.domain.items():
@@ -157,8 +163,8 @@ class Problem:
         """Names of the derivatives that the energy uses."""
         if self.energy is None:
             raise ConfigError(
-                f"problem {self.name!r} has no energy, so that there is nothing to minimise. Give it one, or take "
-                "another method."
+                f"problem {self.name!r} has no energy that its solution minimises. State one (Problem.energy) if there "
+                "is one, or take method pinn or galerkin."
             )
         return self._probed(self.energy, "energy")[0]
 

@@ -21,11 +21,21 @@ def check_method(problem: Problem, settings: PdeSettings, data: PdeData) -> None
         raise ConfigError(f"method {method} takes new random points in each step. Set data.fresh: true.")
     if method != "pinn" and settings.library is not None:
         raise ConfigError(f"an equation is found by the method pinn, not by {method}. Leave task.library out.")
+    check_suits(problem, method, settings.unknown)
+
+
+def check_suits(problem: Problem, method: str, unknown: Mapping[str, float]) -> None:
+    """Refuse a method that has nothing to minimise for a problem, or whose minimum would be another."""
     if method == "ritz":
         _ = problem.energy_derivatives_needed
+        if unknown:
+            raise ConfigError(
+                f"an energy does not tell coefficients ({', '.join(unknown)}): others may just make it smaller. Use "
+                "method pinn or galerkin."
+            )
     elif problem.eigenvalue is not None:
         raise ConfigError(
-            f"{problem.name!r} asks for an eigenvalue, for which u = 0 has no residual either. Use method: ritz."
+            f"{problem.name!r} asks for an eigenvalue, for which u = 0 has no residual either. Use method ritz."
         )
     else:
         _ = problem.derivatives_needed

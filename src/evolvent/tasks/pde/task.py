@@ -37,7 +37,13 @@ _OF_EIGENVALUE = (
     Figure("eigenvalue", "eigenvalue", better=None),
     Figure("eigenvalue_error", "relative error of the eigenvalue"),
 )
-_PARTS = {"equation": "the equation", "initial": "the initial value", "conditions": "conditions", "samples": "samples"}
+_PARTS = {
+    "equation": "the equation",
+    "initial": "the initial value",
+    "boundary": "the boundary",
+    "conditions": "conditions",
+    "samples": "samples",
+}
 
 
 SOLUTION = "solution.json"
@@ -206,7 +212,7 @@ class Pde(Task):
         if self.weighting is None:
             return self._residual(points, coefficients).square().mean()
         u = self.problem.derivatives(self.solution, points)
-        residual = self.problem.residual(u, **coefficients)
+        residual = self.problem.residual(u, **{**self.coefficients, **coefficients})
         if self.weighting.settings.pseudo_time is not None:
             residual = residual + self.weighting.drift(u.value / self.problem.scale, rows)
         return self.weighting.mean(residual.square().mean(1), rows, self._times(points))
@@ -221,7 +227,7 @@ class Pde(Task):
     def _renew(self, weighting: Weighting) -> None:
         points = self.placed(self.points)
         u = self.problem.derivatives(self.solution, points)
-        squares = self.problem.residual(u).square().mean(1)
+        squares = self.problem.residual(u, **self.coefficients).square().mean(1)
         weighting.renew(squares, self._times(points), u.value / self.problem.scale)
         if weighting.settings.balance:
             batch = {"row": torch.arange(len(points), device=points.device), "x": points, "draw": torch.tensor(0)}
