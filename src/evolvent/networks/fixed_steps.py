@@ -47,6 +47,6 @@ def with_fixed_steps(network: nn.Module, steps: int) -> nn.Module:
 
 def _fixed(evolution: Evolution, steps: int) -> Evolution:
     each: Any = evolution.dynamics
-    dynamics = [f for f in each for _ in range(steps)] if isinstance(each, nn.ModuleList) else each
+    dynamics: Any = [f for f in each for _ in range(steps)] if isinstance(each, nn.ModuleList) else each
     fixed = Evolution(dynamics, RK4(), steps * evolution.steps, evolution.step_size / steps)
     return fixed.train(evolution.training)
