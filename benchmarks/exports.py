@@ -33,7 +33,7 @@ from evolvent.networks.exporting import export_network, exportable
 from evolvent.networks.fixed_steps import is_adaptive
 
 FILE = Path(__file__).parent / "results" / "exports.json"
-COLUMNS = ("compile", "torch-export", "onnx", "aot")
+COLUMNS = ("torch-export", "onnx", "compile", "aot")
 FIXED_STEPS = 8
 
 
@@ -89,14 +89,14 @@ def main() -> None:
     torch.set_num_threads(1)
     torch._inductor.config.compile_threads = 1
     rows = json.loads(FILE.read_text())["networks"] if FILE.is_file() else {}
-    for name in sys.argv[1:] or ev.list_models():
-        row = rows[name] = {} if sys.argv[1:] else rows.get(name, {})
-        for column in COLUMNS:
-            if column not in row:
-                like = same_form(name)
-                known = rows.get(like, {}).get(column) if like != name else None
-                row[column] = known or measured(name, column)
-                print(name, column, row[column], flush=True)
+    names = sys.argv[1:] or ev.list_models()
+    rows = {name: {} if name in sys.argv[1:] else rows.get(name, {}) for name in ev.list_models()}
+    for column in COLUMNS:
+        for name in names:
+            if column not in rows[name]:
+                known = rows[same_form(name)].get(column)
+                rows[name][column] = known or measured(name, column)
+                print(name, column, rows[name][column], flush=True)
                 store("exports", {"asked": "largest relative difference, or the reason", "networks": rows})
 
 

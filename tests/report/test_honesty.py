@@ -1,10 +1,16 @@
 """Reports say on which data, with which settings, and whether a difference exceeds the spread of seeds."""
 
 import pytest
+import torch
 
+from evolvent import Evolution
+from evolvent.analysis import measure_stability
+from evolvent.dynamics import Hamiltonian
 from evolvent.experiments import load_recipe
 from evolvent.experiments.catalogue import erased_differences
 from evolvent.experiments.grid import run_grid
+from evolvent.integrators import Verlet
+from evolvent.report.analyses import ANALYSES
 from evolvent.report.honesty import (
     data_warning,
     departure_sentence,
@@ -83,3 +89,18 @@ def test_a_setting_that_erases_a_difference_between_variants_is_warned_of():
     assert "the variants of demo differ in model.name" in line
     assert not erased_differences("demo", ["training.epochs=2"])
     assert not erased_differences("demo", ["variants={}"])
+
+
+def test_steps_too_large_to_keep_the_energy_are_warned_of():
+    def told(steps: int, step_size: float) -> tuple[list[str], float]:
+        torch.manual_seed(0)
+        flow = Evolution(Hamiltonian(4, activation="tanh"), Verlet(), steps=steps, step_size=step_size)
+        found = measure_stability(flow, 0.5 * torch.randn(2, 8, 6, 6))
+        return ANALYSES["stability"].warnings(found), abs(found[0].energy.values[-1])
+
+    large, drift = told(4, 0.5)
+    assert "the energy changes by" in large[-1]
+    assert len(large[-1]) < 300
+    small, less = told(8, 0.25)
+    assert small == []
+    assert less < drift / 3

@@ -83,11 +83,12 @@ def least_options(name: str) -> dict:
 
 
 def _smaller_options(name: str) -> dict:
-    """Options of members of families whose own options are small; two fields are enough for a member of them."""
+    """Two fields are enough in each layer of equivariant networks, whose exports take long."""
     family = model_entry(name).family
-    if family not in ("epdo", "steerable_pdo") or name == family:
+    if family not in ("epdo", "steerable_pdo"):
         return small_options(name)
-    return {"fields": (2,) * 6} | ({"partitions": 2} if family == "epdo" else {})
+    options: dict = {"fields": (2,) * 6} | ({"partitions": 2} if family == "epdo" else {})
+    return options | ({"group": "C4"} if name == family else {})
 
 
 def same_form(name: str) -> str:

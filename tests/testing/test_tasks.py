@@ -9,8 +9,13 @@ import pytest
 import torch
 from torch import distributed
 from torch.nn import functional as F
+from typer.testing import CliRunner
 
+from evolvent.cli import app
 from evolvent.data import Batches, Material, Source, TensorSource
+from evolvent.errors import ConfigError
+from evolvent.experiments.grid import run_grid
+from evolvent.experiments.recipe import Recipe
 from evolvent.tasks import (
     TASKS,
     DataSettings,
@@ -151,6 +156,25 @@ def test_registered_tasks_keep_their_contract(name, tmp_path, scenes):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("name", OURS)
+def test_what_a_task_trained_is_written_as_a_file(name, tmp_path, scenes, monkeypatch):
+    values = {**SHORT, **RECIPES[name]}
+    training = dict(values.get("training", {}))
+    training |= {"epochs": 1} if "epochs" in training else {"steps": 2, "epoch_steps": 2} if training else {}
+    run, file = tmp_path / "run", tmp_path / "network.pt2"
+    monkeypatch.chdir(tmp_path)
+    run_grid(Recipe.read({**values, "training": training}, "short"), run, data_folder=scenes)
+    command = ["export", str(run), "--to", "torch-export", "--out", str(file), "--data", str(scenes)]
+    if name == "fewshot":  # whose tasks are a training each
+        with pytest.raises(ConfigError, match="the task fewshot has no network of its own"):
+            CliRunner().invoke(app, command, catch_exceptions=False)
+        return
+    done = CliRunner().invoke(app, command, catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    assert "largest difference" in " ".join(done.output.split())
+    assert file.is_file()
+
+
 @pytest.mark.parametrize("name", [name for name in OURS if name not in ("points", "nodes")])
 def test_registered_tasks_are_trained_alike_by_two_processes(name, tmp_path, scenes):
     assert checked(name, tmp_path, scenes) == []

@@ -128,6 +128,8 @@ def explaining_misfits(taker: str, given: Any) -> Iterator[None]:
         if tensors and not any(sign in str(error).lower() for sign in _MISFITS):
             raise
         what = " and ".join(described(part) for part in parts[:3])
+        if not tensors:
+            raise ShapeError(f"{taker} takes a tensor, or a pair of tensors, got {what}.") from error
         raise ShapeError(f"{taker} does not take {what}: {shortened(str(error), 120)}") from error
 
 

@@ -36,12 +36,18 @@ def unsealed(values: Mapping[str, Any], source: str) -> dict[str, Any]:
         ConfigError: if the content is not that which was sealed.
     """
     rest = {key: value for key, value in values.items() if key != KEY}
-    if KEY in values and values[KEY] != _digest(rest):
+    first = next(iter(values.values()), None)
+    if _is_digest(first) if KEY not in values else values[KEY] != _digest(rest):
         raise ConfigError(
             f"{source} is damaged, or was changed by hand: its checksum differs. If you changed it, delete its "
             f"line {KEY!r} as well."
         )
     return rest
+
+
+def _is_digest(value: Any) -> bool:
+    """Whether this is a checksum, whatever the damaged name that it goes by."""
+    return isinstance(value, str) and len(value) == 64 and set(value) <= set("0123456789abcdef")
 
 
 def _digest(values: Mapping[str, Any]) -> str:
@@ -58,8 +64,9 @@ def tensor_seal(tensors: Mapping[str, Tensor]) -> dict[str, str]:
 
 
 def fits_seal(tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None) -> bool:
-    """Whether the tensors are those of the metadata; True if there is no checksum in it."""
-    return not metadata or _TENSOR_KEY not in metadata or metadata == tensor_seal(tensors)
+    """Whether the tensors are those of the metadata; True if there is no checksum in it, by any name."""
+    has_one = metadata and (_TENSOR_KEY in metadata or any(map(_is_digest, metadata.values())))
+    return not has_one or metadata == tensor_seal(tensors)
 
 
 def _bytes(tensor: Tensor) -> Any:

@@ -43,7 +43,7 @@ def cell_folders_of(cells: list[Cell], folder: Path) -> dict[str, Path]:
 
 def run_grid(
     recipe: Recipe,
-    folder: Path,
+    folder: Path | str,
     *,
     resume: bool = False,
     data_folder: Path | None = None,
@@ -81,6 +81,7 @@ def run_grid(
         CellsFailedError: at the end, if cells that ran side by side failed.
     """
     resources, observer = resources or Resources(), observer or Observer()
+    folder = Path(folder)
     _check_places(workers, ray, resources)
     in_turn = workers == 1 and ray is None
     cells = recipe.cells()

@@ -306,8 +306,21 @@ def _coefficients(trained: TrainedCell, inputs: int, tell: Tell) -> CoefficientM
     return found if found.layers else None
 
 
+_LARGE_DRIFT = 0.1  # of the energy, of methods that would keep it if steps were small
+
+
 def _unstable_steps(found: list[EvolutionStability]) -> list[str]:
-    return [one.warning for one in found if one.warning]
+    """Steps beyond the largest stable one, and those that are too large to keep the energy."""
+    drifting = [one for one in found if one.reconstructions and one.energy.kind == "energy"]
+    worst = max(drifting, key=lambda one: abs(one.energy.values[-1]), default=None)
+    told = [one.warning for one in found if one.warning]
+    if worst is not None and abs(worst.energy.values[-1]) > _LARGE_DRIFT:
+        told.append(
+            f"evolution {worst.name!r}: the energy changes by {percent(worst.energy.values[-1])}. {worst.integrator} "
+            f"keeps it for small steps only; with twice the steps of half the size, {worst.step_size / 2:g}, of the "
+            "same equation it changes by about a quarter of that."
+        )
+    return told
 
 
 def _masked(found: MaskingAudit) -> list[str]:

@@ -95,7 +95,7 @@ class Bsde(Task):
 
     def for_export(self, material: Material) -> tuple[nn.Module, Tensor]:
         """From time and place to the value at the start and the gradient."""
-        return self.model, torch.rand(2, 1 + self.problem.dimension)
+        return self.model, self.placed(torch.rand(2, 1 + self.problem.dimension))
 
     def mismatch(self, increments: Tensor) -> Tensor:
         """How far the solution ends from the terminal value, relative to its variation.

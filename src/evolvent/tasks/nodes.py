@@ -166,7 +166,7 @@ class Nodes(Task):
 
     def for_export(self, material: Material) -> tuple[nn.Module, Tensor]:
         """The network on this graph, which takes the features of all nodes."""
-        batch = material.test.take(torch.zeros(1, dtype=torch.int64), 0, 0)
+        batch = self.placed(material.test.take(torch.zeros(1, dtype=torch.int64), 0, 0))
         x = batch["x"].dense() if isinstance(batch["x"], SparseMatrix) else batch["x"]
         assert isinstance(self.model, GraphNetwork)
         return OnGraph(self.model, batch["graph"]), x

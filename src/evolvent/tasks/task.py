@@ -235,7 +235,7 @@ class Task(nn.Module, ABC):
         """
         if material.example is None:
             raise ConfigError(f"the task {self.setup.settings.name} has no network of its own that a file could hold.")
-        return self.model, material.example[:2]
+        return self.model, self.placed(material.example[:2])
 
     def save_kept(self, folder: Path) -> None:
         """Save what is kept of the training; by default the network."""

@@ -171,7 +171,7 @@ class Transport(Task):
 
     def for_export(self, material: Material) -> tuple[nn.Module, Tensor]:
         """From place and time to what the network represents, a potential or a velocity."""
-        return self.model, torch.rand(2, material.options["in_features"] + 1)
+        return self.model, self.placed(torch.rand(2, material.options["in_features"] + 1))
 
     def flow(self, steps: int | None = None) -> TransportFlow:
         """The flow of the network, with as many steps as in training unless given."""
