@@ -17,7 +17,7 @@ def conductivity(x):
 
 
 def rod() -> Problem:
-    """Heat in a rod, u = e^{-t} + x + x^2 / 2, whose conductivity k(x) is looked for; a source makes it true."""
+    """A rod with u = e^{-t} + x + x^2 / 2, by a source that makes it so, whose conductivity k(x) is looked for."""
 
     def equation(u):
         x, t = u.points["x"], u.points["t"]
