@@ -56,7 +56,8 @@ CASES: dict[str, dict[str, Any]] = {
 def solved(case: str) -> dict[str, Any]:
     name = case.partition(",")[0]
     began = time.process_time()
-    u = ev.solve(name, budget="30m", second=False, **({"settings": _PINN} | CASES[case]))
+    given: dict[str, Any] = {"settings": _PINN} | CASES[case]
+    u = ev.solve(name, budget="30m", second=False, **given)
     spent = time.process_time() - began
     assert u.trust is not None
     found = {"error": u.figures.get("error"), "cpu_seconds": round(spent, 1), "trusted": u.trust.trusted}
