@@ -65,7 +65,8 @@ def kill_peer(process: subprocess.Popen, folder: Path) -> None:
 
 
 def delete(process: subprocess.Popen, folder: Path) -> None:
-    shutil.rmtree(folder / "run")
+    (folder / "run").rename(folder / "gone")  # at once, while the training writes into it
+    shutil.rmtree(folder / "gone", ignore_errors=True)
 
 
 def nothing(process: subprocess.Popen, folder: Path) -> None:
