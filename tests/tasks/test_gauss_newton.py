@@ -178,7 +178,7 @@ def test_residuals_add_up_to_the_objective_and_their_slopes_to_its_gradient(data
     turn = "phase1" if given.get("phases") else "network"
     batch = task.source.take(torch.arange(len(task.source)), 0, 0)
     if task.weighting is not None:
-        task._renew(task.weighting)
+        task.renew_weights(task.weighting)
         with torch.no_grad():  # so that values differ from those that pseudo-time remembers
             for p in task.model.parameters():
                 p.add_(0.01)

@@ -51,6 +51,11 @@ class Phase(Config):
     weights: LossWeights | None = Field(default=None, description="those of the task if null")
 
 
+def phase_name(number: int) -> str:
+    """Name of the turn of a phase, counted from 0."""
+    return f"phase{number + 1}"
+
+
 class LibrarySettings(Config):
     r"""Terms of an unknown equation, :math:`u^i\,\partial^j u`, and how those that are not needed are left out."""
 
