@@ -12,11 +12,11 @@ from evolvent import networks
 from evolvent._core.errors import ConfigError, ModelFileError
 
 if TYPE_CHECKING:
-    from evolvent.equations.problems import Problem
+    from evolvent.equations import problems
     from evolvent.solving.solution import Solution
 
 
-def load(folder: str | os.PathLike[str], problem: Problem | None = None) -> nn.Module | Solution | Any:
+def load(folder: str | os.PathLike[str], problem: problems.Problem | None = None) -> nn.Module | Solution | Any:
     """Read a saved network, in evaluation mode, or what a run trained.
 
     The run of a problem is a :class:`~evolvent.solving.Solution`, which can be called on points; of any other run it is
@@ -40,7 +40,7 @@ def load(folder: str | os.PathLike[str], problem: Problem | None = None) -> nn.M
     return networks.load(folder)
 
 
-def _of_run(folder: Path, problem: Problem | None) -> Any:
+def _of_run(folder: Path, problem: problems.Problem | None) -> Any:
     from evolvent.experiments.record import read_record
     from evolvent.solving.folders import main_cell
     from evolvent.solving.solution import Solution
