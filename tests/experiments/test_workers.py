@@ -56,7 +56,7 @@ class Notes(Observer):
 class Killer(Notes):
     """Kills the first worker when its cell is past its first checkpoint, so many times."""
 
-    interval = 0.0  # hears of every step
+    interval = 0.0  # every step is told
 
     def __init__(self, label, times=1):
         super().__init__()

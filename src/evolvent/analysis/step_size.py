@@ -16,7 +16,7 @@ from evolvent.analysis.states import evolution_inputs
 from evolvent.evolution import Evolution
 from evolvent.integrators import Integrator
 
-_MOST_STEPS = 10**15  # where the number that is needed is no number any more
+_MOST_STEPS = 10**15  # more than these are not counted
 
 
 class StabilityWarning(UserWarning):
