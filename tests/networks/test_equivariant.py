@@ -11,7 +11,7 @@ from evolvent.errors import ConfigError, ShapeError
 from evolvent.groups import cyclic
 from evolvent.groups.field import move_pixels
 from evolvent.networks.equivariant import read_group
-from evolvent.operators.differential import dense
+from evolvent.operators.differential import FieldBatchNorm, FieldBias, SteerablePDO, dense
 from evolvent.testing import check_compiles, check_exports, check_network, check_onnx
 
 FIELDS, FEW = (2, 4, 2, 2, 4, 3), (2,) * 6
@@ -117,7 +117,7 @@ def test_dense_copies_answer_the_same(name):
     with torch.no_grad():
         copied = dense(model)
         torch.testing.assert_close(copied(x), model(x), rtol=1e-4, atol=1e-4)
-    assert not any(type(part).__name__ in ("SteerablePDO", "FieldLinear") for part in copied.modules())
+    assert not any(isinstance(part, SteerablePDO | FieldBatchNorm | FieldBias) for part in copied.modules())
 
 
 @pytest.mark.parametrize("name", TRACED)

@@ -9,6 +9,7 @@ from torch import nn
 from evolvent import create_model, set_gradient
 from evolvent.errors import ConfigError
 from evolvent.groups import cyclic, dihedral, regular_fields, scalars
+from evolvent.operators.differential import SteerablePDO, dense
 from evolvent.testing import check_equivariance
 
 GROUPS = {"C4": cyclic(4), "C8": cyclic(8), "D4": dihedral(4)}
@@ -44,6 +45,16 @@ def test_features_turn_with_the_image(name):
             return self.model.forward_features(x)
 
     check_equivariance(Features(), scalars(dihedral(4), 2), regular_fields(dihedral(4), 4), 8, TOLERANCES)
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_dense_copies_answer_the_same(name):
+    """Equations act with their operators both ways, so that a dense one has an adjoint too."""
+    model, x = network(name, group="C8", norm="batch", bias=True).double().eval(), torch.randn(2, 2, 8, 8).double()
+    with torch.no_grad():
+        copied = dense(model)
+        torch.testing.assert_close(copied(x), model(x), rtol=1e-10, atol=1e-10)
+    assert not any(isinstance(part, SteerablePDO) for part in copied.modules())
 
 
 def test_ordinary_networks_do_not_have_it():

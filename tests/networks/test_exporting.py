@@ -75,3 +75,15 @@ def test_other_formats_are_unknown(tmp_path):
 def test_a_compiled_package_answers_as_the_network(tmp_path):
     found = export_network(network(), torch.randn(2, 1, 8, 6), tmp_path / "m.pt2", "aot")
     assert found.difference < 1e-5
+
+
+def test_a_layer_that_happens_to_be_called_dense_is_left_alone(tmp_path):
+    class Named(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.dense = nn.Linear(3, 2)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.dense(x)
+
+    assert export_network(Named(), torch.randn(2, 3), tmp_path / "m.pt2", "torch-export").difference < 1e-6

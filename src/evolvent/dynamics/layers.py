@@ -75,10 +75,10 @@ def check_activation(name: ActivationName, operator: LinearOperator) -> Activati
     return name
 
 
-def normalise(k: Tensor, norm: nn.Module | None, bias: Tensor | FieldBias | None) -> Tensor:
+def normalise(k: Tensor, norm: nn.Module | None, bias: Tensor | nn.Module | None) -> Tensor:
     r""":math:`\mathcal N(k) + b`; either may be left out."""
     k = k if norm is None else norm(k)
-    if isinstance(bias, FieldBias):
+    if isinstance(bias, nn.Module):
         return bias(k)
     return k if bias is None else k + bias.view(-1, *[1] * (k.ndim - 2))
 

@@ -21,6 +21,7 @@ from evolvent._core.checks import check_choice
 from evolvent._core.errors import ConfigError, shortened
 from evolvent._core.extras import import_extra
 from evolvent.networks.fixed_steps import is_adaptive, with_fixed_steps
+from evolvent.operators.differential import dense
 from evolvent.operators.integral.pair_sum import whole_pair_sum
 
 ExportFormat: TypeAlias = Literal["onnx", "torch-export", "aot"]
@@ -94,8 +95,8 @@ def export_network(
 
 
 def exportable(network: nn.Module, fixed_steps: int | None = None) -> nn.Module:
-    """A copy in evaluation mode that exporters can follow: its steps are fixed, and parts that offer another form of
-    themselves by a method ``prepare_for_export`` take it.
+    """A copy in evaluation mode that exporters can follow: its steps are fixed, equivariant layers are ordinary ones,
+    and parts that offer another form of themselves by a method ``prepare_for_export`` take it.
 
     Raises:
         ConfigError: if the network chooses its steps by values, and ``fixed_steps`` is not given.
@@ -105,7 +106,7 @@ def exportable(network: nn.Module, fixed_steps: int | None = None) -> nn.Module:
             "this network chooses its steps by values, which no file can do. Write its fixed-step form: --fixed-steps "
             "8, or fixed_steps=8 in Python (of odenet that is rknet with the same weights)."
         )
-    twin = copy.deepcopy(network) if fixed_steps is None else with_fixed_steps(network, fixed_steps)
+    twin = dense(copy.deepcopy(network) if fixed_steps is None else with_fixed_steps(network, fixed_steps))
     for part in twin.modules():
         if callable(prepare := getattr(part, "prepare_for_export", None)):
             prepare()

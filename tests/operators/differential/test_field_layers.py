@@ -35,11 +35,14 @@ from evolvent.operators.differential import (
     EquivarianceWarning,
     FieldActivation,
     FieldBatchNorm,
+    FieldBias,
     FieldDropout,
+    FieldLinear,
     FieldPooling,
     GroupRestriction,
     NormActivation,
     OrientationPooling,
+    dense,
 )
 from evolvent.testing import check_equivariance, check_exports
 
@@ -343,3 +346,13 @@ def stretched(group: Group) -> Field:
 def test_what_does_not_fit_is_refused(wrong, error, says):
     with pytest.raises(error, match=says):
         wrong()
+
+
+@given(fields())
+@settings(max_examples=20)
+def test_normalisations_merge_into_the_convolutions_before_them(field):
+    parts = FieldLinear(field, field), generic(FieldBias(field)), generic(FieldBatchNorm(field)), nn.Tanh()
+    network, u = nn.Sequential(*parts).double().eval(), torch.randn(2, field.channels, 3, 4, dtype=torch.float64)
+    assert_close(dense(network)(u), network(u), rtol=1e-10, atol=1e-10)
+    assert len(dense(network)) == 2
+    assert_close(dense(network[1:])(u), network[1:](u), rtol=1e-10, atol=1e-10)

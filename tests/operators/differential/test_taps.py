@@ -54,7 +54,7 @@ def with_gradients(form, u, a, s, padding):
 @settings(max_examples=40)
 def test_every_form_is_the_naive_one(given_arguments):
     expected = with_gradients(naive, *given_arguments)
-    for form in (apply_derivatives, taps._weighted_sum):
+    for form in (apply_derivatives, taps._weighted_sum, taps.window_sum):
         for found, right in zip(with_gradients(form, *given_arguments), expected, strict=True):
             torch.testing.assert_close(found, right, atol=1e-10, rtol=1e-10)
 
@@ -97,6 +97,14 @@ def test_half_precision_is_summed_in_single(dtype):
     v = apply_derivatives(u.to(dtype), a.to(dtype), s, padding)
     assert v.dtype == dtype
     torch.testing.assert_close(v.float(), apply_derivatives(u, a, s, padding), atol=0.5, rtol=0.05)
+
+
+@pytest.mark.parametrize("compiler", [True, False])
+def test_the_operation_keeps_the_rules_of_torch(compiler, monkeypatch):
+    if not compiler:
+        monkeypatch.setattr(taps, "native_library", lambda _: None)
+    u, a, s, padding = example(torch.float64)
+    torch.library.opcheck(taps.tap_sum, (u.requires_grad_(), a.requires_grad_(), s.double(), padding))
 
 
 def test_coefficients_of_another_size_are_refused():

@@ -4,8 +4,9 @@ from evolvent.operators.differential.field_activation import FieldActivation, Fi
 from evolvent.operators.differential.field_checks import EquivarianceWarning
 from evolvent.operators.differential.field_norm import FieldBatchNorm, FieldBias
 from evolvent.operators.differential.field_pooling import FieldPooling, GroupRestriction, OrientationPooling
+from evolvent.operators.differential.inference import dense
 from evolvent.operators.differential.kinds import steerable_operator
-from evolvent.operators.differential.neural import Coefficients, GeneratorActivation, NeuralEPDO, dense
+from evolvent.operators.differential.neural import Coefficients, GeneratorActivation, NeuralEPDO
 from evolvent.operators.differential.steerable import Basis, FieldLinear, SteerablePDO
 from evolvent.operators.differential.stencils import (
     Discretisation,

@@ -10,9 +10,10 @@ from torch.nn.modules.batchnorm import _NormBase
 from evolvent.groups import Field, Representation
 from evolvent.operators.differential.constants import ConstantsModule
 from evolvent.operators.differential.field_checks import check_orthogonal
+from evolvent.operators.differential.inference import ChannelAffine, HasOrdinaryForm
 
 
-class FieldBatchNorm(ConstantsModule):
+class FieldBatchNorm(HasOrdinaryForm, ConstantsModule):
     r"""Batch normalisation that commutes with the group: one mean, deviation and scale for each field.
 
     .. math:: v = w\, \frac{u - P \operatorname E u}{\sqrt{\operatorname E |u - P \operatorname E u|^2 / d + \epsilon}}
@@ -67,6 +68,16 @@ class FieldBatchNorm(ConstantsModule):
             return self.norm(planes.reshape(1, fields, -1, u.shape[3])).view(planes.shape).transpose(0, 1)
         return self.norm(u.reshape(u.shape[0], fields, -1, u.shape[3])).view(u.shape)
 
+    def dense(self) -> ChannelAffine:
+        """What this is in evaluation, for inference."""
+        norm, size = self.norm, self.in_field.size
+        assert norm.running_mean is not None
+        assert norm.running_var is not None
+        directions = norm.weight.new_ones(size, 1) if self.one_channel else self.directions
+        mean, bias = (t.view(self.in_field.multiplicity, -1) @ directions.T for t in (norm.running_mean, norm.bias))
+        factor = (norm.weight * torch.rsqrt(norm.running_var + norm.eps)).view(-1, 1).expand(-1, size)
+        return ChannelAffine(factor.flatten(), (bias - factor * mean).flatten())
+
     def extra_repr(self) -> str:
         return str(self.in_field)
 
@@ -110,7 +121,7 @@ class _FibreBatchNorm(_NormBase):
         """The layer around this one has checked it."""
 
 
-class FieldBias(ConstantsModule):
+class FieldBias(HasOrdinaryForm, ConstantsModule):
     r"""A shift along the vectors that no element of the group changes, :math:`v = u + \sum_k b_k e_k`.
 
     Args:
@@ -134,7 +145,15 @@ class FieldBias(ConstantsModule):
 
     def forward(self, u: Tensor) -> Tensor:
         self.in_field.check(u, "FieldBias")
-        return u + (self.bias @ self.directions.T).to(u.dtype).view(-1, 1, 1)
+        return u + self._shift().to(u.dtype).view(-1, 1, 1)
+
+    def dense(self) -> ChannelAffine:
+        """The same as a shift of channels, for inference."""
+        shift = self._shift().flatten()
+        return ChannelAffine(torch.ones_like(shift), shift)
+
+    def _shift(self) -> Tensor:
+        return self.bias @ self.directions.T
 
     def extra_repr(self) -> str:
         return str(self.in_field)

@@ -23,6 +23,7 @@ from evolvent.groups import (
     tensor_product,
 )
 from evolvent.operators.differential.constants import ConstantsModule
+from evolvent.operators.differential.inference import HasOrdinaryForm
 from evolvent.operators.differential.steerable import FieldLinear
 from evolvent.operators.differential.stencils import Discretisation, FittedGaussian, rotated_stencils
 from evolvent.operators.differential.taps import apply_derivatives, uncounted_multiply_adds
@@ -34,7 +35,7 @@ _ACTIVATIONS = {"relu": nn.ReLU, "softplus": nn.Softplus}
 _LARGEST_BASIS = 50_000_000  # numbers
 
 
-class NeuralEPDO(nn.Module):
+class NeuralEPDO(HasOrdinaryForm):
     r"""A differential operator with coefficients that a small equivariant network makes from the local features.
 
     .. math:: \Psi[f](x) = \sum_{|\alpha| \le N} W_\alpha(f(x))\, \partial^\alpha f(x), \qquad
@@ -272,20 +273,3 @@ def _check_divides(field: Field, **numbers: int) -> None:
                 f"{name} must divide the {field.multiplicity} fields of {field}, got {number}. Change {name} or the "
                 "number of fields."
             )
-
-
-def dense(network: nn.Module) -> nn.Module:
-    """A copy of a network for inference: every equivariant layer as the ordinary layers that do the same.
-
-    >>> from evolvent.groups import cyclic
-    >>> dense(nn.Sequential(FieldLinear(scalars(cyclic(4)), regular_fields(cyclic(4), 2))))
-    Sequential(
-      (0): Conv2d(1, 8, kernel_size=(1, 1), stride=(1, 1), bias=False)
-    )
-    """
-    made = getattr(network, "dense", None)
-    if callable(made):
-        return cast(nn.Module, made())
-    copied = copy.copy(network)
-    vars(copied)["_modules"] = {name: part and dense(part) for name, part in network._modules.items()}
-    return copied

@@ -25,12 +25,13 @@ from evolvent.groups.representation import range_of
 from evolvent.operators._contract import FieldOperator
 from evolvent.operators.convolution import channel_major, mix_channels
 from evolvent.operators.differential.constants import ConstantsModule
+from evolvent.operators.differential.inference import FixedConvolution, HasOrdinaryForm
 from evolvent.operators.differential.stencils import Discretisation, FiniteDifferences, FittedGaussian, rotated_stencils
 
 Basis: TypeAlias = Literal["complete", "band_limited"]
 
 
-class SteerablePDO(FieldOperator, ConstantsModule):
+class SteerablePDO(FieldOperator, HasOrdinaryForm, ConstantsModule):
     r"""A differential operator with constant coefficients that commutes with a group, between any two fields.
 
     .. math:: (L f)(x) = \sum_{|\alpha| \le N} W_\alpha\, \partial^\alpha f(x), \qquad
@@ -152,12 +153,9 @@ class SteerablePDO(FieldOperator, ConstantsModule):
         self.out_field.check(v, f"{type(self).__name__}.adjoint")
         return F.conv_transpose2d(v, self.kernel(), padding=self.padding)
 
-    def dense(self) -> nn.Conv2d:
+    def dense(self) -> FixedConvolution:
         """An ordinary convolution that does the same, for inference."""
-        kernel = self.kernel().detach()
-        made = nn.Conv2d(kernel.shape[1], kernel.shape[0], kernel.shape[2], padding=self.padding, bias=False)
-        made.weight = nn.Parameter(kernel.clone())
-        return made
+        return FixedConvolution(self.kernel(), self.padding)
 
     def extra_repr(self) -> str:
         return f"{self.in_field} -> {self.out_field}, order={self.order}, {self.discretisation}, {self.basis}"

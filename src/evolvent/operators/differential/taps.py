@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ def apply_derivatives(u: Tensor, coefficients: Tensor, stencils: Tensor, padding
 
     The coefficients are contracted with the stencils first, and all partitions :math:`p` share the result. The backward
     pass computes it again, so nothing but the arguments is kept. On a CPU with a C++ compiler this is one compiled
-    pass; elsewhere, and when PyTorch traces or compiles, it is made of torch's own operations.
+    pass, which ``torch.compile`` takes whole; elsewhere, and in exported programs, it is made of torch's operations.
 
     Args:
         u: features, channels counted by partition p, field m, component g.
@@ -44,10 +45,9 @@ def apply_derivatives(u: Tensor, coefficients: Tensor, stencils: Tensor, padding
         )
     dtype = torch.promote_types(u.dtype, torch.float32)
     wide = u.to(dtype), coefficients.to(dtype), stencils.to(dtype)
-    if torch.compiler.is_compiling():
-        return _weighted_sum(*wide, padding).to(u.dtype)
+    form = window_sum if torch.compiler.is_exporting() else tap_sum
     with torch.autocast(u.device.type, enabled=False):
-        return _Taps.apply(*wide, padding).to(u.dtype)  # pyright: ignore[reportAttributeAccessIssue]
+        return form(*wide, padding).to(u.dtype)
 
 
 def uncounted_multiply_adds(answer: Tensor, partitions: int, stencils: Tensor) -> int:
@@ -60,42 +60,77 @@ def uncounted_multiply_adds(answer: Tensor, partitions: int, stencils: Tensor) -
     return answer.numel() * taps + (contraction if _native("forward", answer, stencils) else 0)
 
 
-class _Taps(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, u: Tensor, coefficients: Tensor, stencils: Tensor, padding: int) -> Tensor:
-        ctx.save_for_backward(u, coefficients, stencils)
-        ctx.padding = padding
-        kernel = _native("forward", u, stencils)
-        if kernel is None:
-            parts = zip(_chunks(u), _chunks(coefficients), strict=True)
-            return torch.cat([_weighted_sum(some, a, stencils, padding) for some, a in parts])
-        u, a, s = channel_major(u), channel_major(coefficients), stencils.contiguous()
-        answer = torch.empty(len(u), *a.shape[1:], dtype=u.dtype)
-        kernel(*map(_address, (a, u, s, answer)), _sizes(u, a, s, padding))
-        return answer.transpose(0, 1)
+@torch.library.custom_op("evolvent::tap_sum", mutates_args=())
+def tap_sum(u: Tensor, coefficients: Tensor, stencils: Tensor, padding: int) -> Tensor:
+    """What :func:`apply_derivatives` gives, of arguments of one dtype, as one operation of PyTorch."""
+    kernel = _native("forward", u, stencils)
+    if kernel is None:
+        parts = zip(_chunks(u), _chunks(coefficients), strict=True)
+        return torch.cat([_weighted_sum(some, a, stencils, padding) for some, a in parts])
+    u, a, s = channel_major(u), channel_major(coefficients), stencils.contiguous()
+    answer = torch.empty(len(u), *a.shape[1:], dtype=u.dtype)
+    kernel(*map(_address, (a, u, s, answer)), _sizes(u, a, s, padding))
+    return answer.transpose(0, 1)
 
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, None, None]:
-        u, coefficients, stencils = ctx.saved_tensors
-        if torch.is_grad_enabled():  # second derivatives are asked for
-            answer = _weighted_sum(u, coefficients, stencils, ctx.padding)
-            to_u, to_a = torch.autograd.grad(answer, (u, coefficients), gradients, create_graph=True)
-            return to_u, to_a, None, None
-        kernel = _native("backward", u, stencils)
-        if kernel is None:
-            parts = zip(_chunks(gradients[0]), _chunks(u), _chunks(coefficients), strict=True)
-            found = [_gradients(g, some, a, stencils, ctx.padding) for g, some, a in parts]
-            to_u, to_a = (torch.cat(part) for part in zip(*found, strict=True))
-            return to_u, to_a, None, None
-        g, u, a = (channel_major(t) for t in (gradients[0], u, coefficients))
-        to_a, to_u, s = torch.empty_like(a), torch.empty_like(u), stencils.contiguous()
-        kernel(*map(_address, (a, u, s, g, to_a, to_u)), _sizes(u, a, s, ctx.padding))
-        return to_u.transpose(0, 1), to_a.transpose(0, 1), None, None
+
+@torch.library.custom_op("evolvent::tap_sum_backward", mutates_args=())
+def tap_sum_backward(
+    g: Tensor, u: Tensor, coefficients: Tensor, stencils: Tensor, padding: int
+) -> tuple[Tensor, Tensor]:
+    """Gradients of :func:`tap_sum` for ``u`` and ``coefficients``, given that of the answer."""
+    kernel = _native("backward", u, stencils)
+    if kernel is None:
+        parts = zip(_chunks(g), _chunks(u), _chunks(coefficients), strict=True)
+        found = [_gradients(some_g, some, a, stencils, padding) for some_g, some, a in parts]
+        to_u, to_a = (torch.cat(part) for part in zip(*found, strict=True))
+        return to_u, to_a
+    g, u, a = (channel_major(t) for t in (g, u, coefficients))
+    to_a, to_u, s = torch.empty_like(a), torch.empty_like(u), stencils.contiguous()
+    kernel(*map(_address, (a, u, s, g, to_a, to_u)), _sizes(u, a, s, padding))
+    return to_u.transpose(0, 1), to_a.transpose(0, 1)
+
+
+@tap_sum.register_fake
+def _(u: Tensor, coefficients: Tensor, stencils: Tensor, padding: int) -> Tensor:
+    shape = (u.shape[0], u.shape[1], *coefficients.shape[2:])
+    return _laid_out(u, shape, _native("forward", u, stencils))
+
+
+@tap_sum_backward.register_fake
+def _(g: Tensor, u: Tensor, coefficients: Tensor, stencils: Tensor, padding: int) -> tuple[Tensor, Tensor]:
+    kernel = _native("backward", u, stencils)
+    return _laid_out(u, u.shape, kernel), _laid_out(u, coefficients.shape, kernel)
+
+
+def _laid_out(like: Tensor, shape: Sequence[int], kernel: object) -> Tensor:
+    """Memory of a shape in the order in which a compiled pass, or torch's own operations, leave it."""
+    if kernel is None:
+        return like.new_empty(shape)
+    batch, channels, *pixels = shape
+    return like.new_empty(channels, batch, *pixels).transpose(0, 1)
+
+
+def _keep(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    *tensors, ctx.padding = inputs
+    ctx.save_for_backward(*tensors)
+
+
+def _backward(ctx: Any, g: Tensor) -> tuple[Tensor, Tensor, None, None]:
+    u, coefficients, stencils = ctx.saved_tensors
+    if torch.is_grad_enabled():  # second derivatives are asked for
+        answer = _weighted_sum(u, coefficients, stencils, ctx.padding)
+        to_u, to_a = torch.autograd.grad(answer, (u, coefficients), g, create_graph=True)
+    else:
+        to_u, to_a = tap_sum_backward(g, u, coefficients, stencils, ctx.padding)
+    return to_u, to_a, None, None
+
+
+tap_sum.register_autograd(_backward, setup_context=_keep)
 
 
 def _native(name: str, u: Tensor, stencils: Tensor) -> Any:
     """The compiled pass, if there is one for these arguments."""
-    size = round(stencils.shape[2] ** 0.5)
+    size = round(int(stencils.shape[2]) ** 0.5)  # a number also while PyTorch traces
     if u.device.type != "cpu" or u.dtype not in (torch.float32, torch.float64) or size not in _NATIVE_SIZES:
         return None
     library = native_library(_SOURCE)
@@ -143,6 +178,16 @@ def _weighted_sum(u: Tensor, coefficients: Tensor, stencils: Tensor, padding: in
     for product in products:
         found = found + product
     return found.flatten(1, 3)
+
+
+def window_sum(u: Tensor, coefficients: Tensor, stencils: Tensor, padding: int) -> Tensor:
+    """The same in few operations, for programs that others compile and run: one product of windows and weights."""
+    components, derivatives, taps = stencils.shape
+    size = round(taps**0.5)
+    a = coefficients.unflatten(1, (-1, derivatives, components))
+    weights = torch.einsum("bmdgyx,gdt->bmgyxt", a, stencils).unsqueeze(1)
+    seen = F.pad(u, (padding,) * 4).unfold(2, size, 1).unfold(3, size, 1).flatten(4)
+    return (weights * seen.unflatten(1, (-1, a.shape[1], components))).sum(-1).flatten(1, 3)
 
 
 def _gradients(g: Tensor, u: Tensor, coefficients: Tensor, stencils: Tensor, padding: int) -> tuple[Tensor, Tensor]:
