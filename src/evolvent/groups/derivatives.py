@@ -23,7 +23,7 @@ def multi_indices(order: int) -> list[tuple[int, int]]:
 
 
 def chain_rule(g: np.ndarray, order: int) -> np.ndarray:
-    r"""The matrix :math:`\hat\rho(g)` of eq. (5) of He et al. 2022, for any invertible :math:`g`.
+    r"""The matrix :math:`\hat\rho(g)` of eq. (5) of He et al. 2023, for any invertible :math:`g`.
 
     .. math:: \partial^\alpha [f(g^{-1} x)] = \sum_\beta \hat\rho_{\alpha\beta}(g)\, (\partial^\beta f)(g^{-1} x)
 

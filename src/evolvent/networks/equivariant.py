@@ -177,7 +177,7 @@ def steerable_pdo(options: EquivariantOptions) -> EquivariantNetwork:
 
     .. math:: u_{j+1} = \sigma\Bigl(\mathcal B\Bigl(\sum_{|\alpha| \le N} W_{j\alpha}\, \partial^\alpha u_j\Bigr)\Bigr)
 
-    Jenner and Weiler 2022, the network of Table 2 of He et al. 2022: stencils of 5 x 5 pixels, pooling in layers 2 and
+    Jenner and Weiler 2022, the network of Table 2 of He et al. 2023: stencils of 5 x 5 pixels, pooling in layers 2 and
     3, the largest orientation and pixel, two fully connected layers. Between regular fields of cyclic groups the
     operators are the band-limited ones, as in the published network. That one takes maxima and leaves rows of odd maps
     out, which breaks quarter turns; here pooling averages over centred windows.
@@ -206,7 +206,7 @@ def epdo(options: NeuralOptions) -> EquivariantNetwork:
     .. math:: u_{j+1} = \sigma\Bigl(\mathcal B\Bigl(P_j \sum_{|\alpha| \le N} w_{j\alpha}(u_j) \circ \partial^\alpha u_j
               \Bigr)\Bigr), \qquad w_j(u) = W_j^2\, ReLU(W_j^1 u)
 
-    He et al. 2022, Table 2, with linear maps :math:`P_j` of fields. The first layer is a steerable PDO. Averages over
+    He et al. 2023, Table 2, with linear maps :math:`P_j` of fields. The first layer is a steerable PDO. Averages over
     windows of pixels, in layers 2 and 3, are taken before :math:`P_j`, which is the same at a fraction of the cost. The
     paper does not print the widths of its networks with quotient fields (229K) and with mirrorings (525K); those here
     are chosen to come near.

@@ -67,7 +67,7 @@ def resnet26(options: ResNet26Options) -> ImageNetwork:
 
     .. math:: u_{j+1} = \sigma\bigl(u_j + \mathcal B(P_j\, \sigma(\mathcal B(K_j\, \sigma(\mathcal B(Q_j u_j)))))\bigr)
 
-    Li et al. 2021, and the baseline of tables 3 and 4 of He et al. 2022: four units of 1, 2, 4 and 1 blocks with
+    Li et al. 2021, and the baseline of tables 3 and 4 of He et al. 2023: four units of 1, 2, 4 and 1 blocks with
     convolutions :math:`Q` of 1 x 1, :math:`K` of 3 x 3 and :math:`P` of 1 x 1 pixels, after three convolutions and
     pooling, which make images four times smaller. He et al. print 13.7M parameters for 1000 classes, as here, and
     13.12M for 100: there the last layer alone has 1.84M fewer, which leaves 11,871,684.
@@ -95,7 +95,7 @@ def resnet26_steerable_pdo(options: SteerableResNet26Options) -> ImageNetwork:
     .. math:: u_{j+1} = \sigma\Bigl(u_j + \mathcal B\Bigl(P_j\, \sigma\Bigl(\mathcal B\Bigl(\sum_{|\alpha| \le N}
               W_{j\alpha}\, \partial^\alpha\, \sigma(\mathcal B(Q_j u_j))\Bigr)\Bigr)\Bigr)\Bigr)
 
-    Tables 3 and 4 of He et al. 2022: as ``resnet26``, with regular fields of C8, linear maps of fields for the
+    Tables 3 and 4 of He et al. 2023: as ``resnet26``, with regular fields of C8, linear maps of fields for the
     convolutions of 1 x 1 pixels and steerable PDOs for the others. Strides would break the symmetry, so features are
     averaged over 2 x 2 pixels before the operator. The largest orientation is taken at the end.
 
@@ -128,7 +128,7 @@ def resnet26_epdo(options: NeuralResNet26Options) -> ImageNetwork:
               w_{j\alpha}(v_j) \circ \partial^\alpha v_j\Bigr)\Bigr)\Bigr)\Bigr), \qquad
               v_j = \sigma(\mathcal B(Q_j u_j)), \quad w_j(v) = W_j^2\, ReLU(W_j^1 v)
 
-    Tables 3 and 4 of He et al. 2022: as ``resnet26_steerable_pdo`` with as many fields. The operators are of order 4,
+    Tables 3 and 4 of He et al. 2023: as ``resnet26_steerable_pdo`` with as many fields. The operators are of order 4,
     with r = 2 and p = 8, as in the networks for MNIST-rot. The first layer is a steerable PDO, and where the number of
     fields changes in the stem, a linear map of fields follows. That makes 9.1M parameters for 1000 classes and 8.4M for
     100, where the paper has 8.82M and 8.24M. The operators are quadratic: in evaluation, features may overflow before

@@ -41,7 +41,7 @@ class NeuralEPDO(HasOrdinaryForm):
     .. math:: \Psi[f](x) = \sum_{|\alpha| \le N} W_\alpha(f(x))\, \partial^\alpha f(x), \qquad
               W(f) = W^2\, \sigma(W^1 f)
 
-    Eqs. (7), (10), (11) and (13) of He et al. 2022. It is not linear, adapts to what it sees, and commutes with the
+    Eqs. (7), (10), (11) and (13) of He et al. 2023. It is not linear, adapts to what it sees, and commutes with the
     group: the coefficients transform as :math:`\rho(g) \otimes \hat\rho(g)` says (Proposition 3), or as
     :math:`\rho(g) \otimes \hat\rho(g) \otimes \rho(g)` if they are full matrices (Proposition 2).
 

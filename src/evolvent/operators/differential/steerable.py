@@ -37,7 +37,7 @@ class SteerablePDO(FieldOperator, HasOrdinaryForm, ConstantsModule):
     .. math:: (L f)(x) = \sum_{|\alpha| \le N} W_\alpha\, \partial^\alpha f(x), \qquad
               \sum_\beta \hat\rho_{\beta\alpha}(g)\, W_\beta\, \rho(g) = \rho'(g)\, W_\alpha
 
-    Jenner and Weiler 2022; eq. (8) of He et al. 2022 with coefficients that do not depend on the features. On pixels it
+    Jenner and Weiler 2022; eq. (8) of He et al. 2023 with coefficients that do not depend on the features. On pixels it
     is a convolution, whose kernel is made from the weights in every pass. It commutes exactly with the elements of the
     group that move pixels onto pixels, and nearly with the others.
 

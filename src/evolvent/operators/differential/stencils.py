@@ -104,7 +104,7 @@ def _difference_weights(reach: int, order: int) -> np.ndarray:
 
 @dataclass(frozen=True)
 class GaussianDerivatives(Discretisation):
-    r"""Derivatives of a sampled Gaussian, :math:`\partial^\alpha G(x_n; \sigma)`: eq. (15) of He et al. 2022.
+    r"""Derivatives of a sampled Gaussian, :math:`\partial^\alpha G(x_n; \sigma)`: eq. (15) of He et al. 2023.
 
     What lies outside the stencil is cut off, so ``sigma`` should be well below half the size; high orders need more
     room than low ones. :class:`FittedGaussian` makes the best of small stencils.
