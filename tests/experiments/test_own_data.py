@@ -172,6 +172,25 @@ def test_arrays_are_stored_beside_the_run(tmp_path):
     assert "accuracy" in answer("evaluate", str(run.folder))
 
 
+def test_arrays_beside_a_run_move_with_it(tmp_path, monkeypatch):
+    x, y = np.random.default_rng(0).normal(size=(40, 2)), np.arange(40) % 2
+    settings = {"training.epochs": 1, "model.options.layers": 2, "seeds": [0, 1]}
+    ev.train("point_resnet", from_arrays(x, y), settings=settings, out=tmp_path / "run")
+    (tmp_path / "run").rename(tmp_path / "moved")
+    monkeypatch.chdir(tmp_path)
+    assert "accuracy" in answer("evaluate", "moved")
+    assert "accuracy" in answer("evaluate", str(next((tmp_path / "moved" / "cells").iterdir())))
+    ev.train("point_resnet", from_arrays(x + 1, y), settings=settings, out=tmp_path / "run")
+    assert "warning" not in answer("evaluate", "moved")  # it does not take the arrays of the new run
+
+
+def test_a_wrong_path_of_a_first_run_is_named(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for recipe, key in (("own-images", "folder"), ("own-images", "npz"), ("spirals", "csv")):
+        with pytest.raises(DataError, match=rf"there is no file or folder .*nope. Give .*: --set data.{key}=PATH"):
+            answer("run", recipe, "--set", f"data.{key}=nope")
+
+
 def test_a_known_set_or_a_recipe_is_trained_by_the_same_call(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     settings = {"training.epochs": 1, "data.fraction": 0.1, "model.options": {"channels": [4], "blocks": 1}}
@@ -196,6 +215,50 @@ def test_what_cannot_be_trained_is_said():
         ev.train("pide-decay")
 
 
+@pytest.fixture(scope="module")
+def flowers(tmp_path_factory):
+    """A run on a table with the columns len and wid, of which the first decides."""
+    root, x = tmp_path_factory.mktemp("flowers"), np.random.default_rng(0).normal(size=(60, 2)) + [10, -10]
+    rows = [f"{a},{b},{'long' if a > 10 else 'short'}" for a, b in x.tolist()]
+    (root / "train.csv").write_text("\n".join(["len,wid,kind", *rows]))
+    settings = {"training.epochs": 12, "model.options.layers": 3}
+    ev.train("point_resnet", from_csv(root / "train.csv"), settings=settings, out=root / "run")
+    return root
+
+
+def write_table(path, head, *rows):
+    path.write_text("\n".join([*([head] if head else []), *rows]))
+    return path
+
+
+def test_columns_are_found_by_their_names_in_any_order(flowers, tmp_path):
+    predictor = ev.load_predictor(flowers / "run")
+    named = write_table(tmp_path / "named.csv", "wid,id,len", "-10,1,12.5", "-10,2,7.5")
+    assert predictor(named).labels == ["long", "short"]
+    torch.testing.assert_close(predictor(named).probabilities, predictor([[12.5, -10], [7.5, -10]]).probabilities)
+    plain = write_table(tmp_path / "plain.csv", None, "12.5,-10", "7.5,-10")
+    torch.testing.assert_close(predictor(plain).probabilities, predictor(named).probabilities)
+
+
+def test_columns_of_other_names_are_refused_or_warned_of(flowers, tmp_path):
+    run, predictor = flowers / "run", ev.load_predictor(flowers / "run")
+    more = write_table(tmp_path / "more.csv", "id,length,width", "1,12.5,-10")
+    with pytest.raises(DataError, match=r"columns len, wid, in any order.* it has 3: id, length, width. Rename them"):
+        predictor(more)
+    other = write_table(tmp_path / "other.csv", "length,width", "12.5,-10")
+    with pytest.warns(UserWarning, match="columns length, width, which are taken in this order as len, wid") as warned:
+        assert predictor([other, other]).labels == ["long"] * 2
+    assert len(warned) == 1
+    assert "warning: other.csv has the columns length, width" in answer("predict", str(run), str(other))
+
+
+def test_numbers_that_are_not_finite_are_refused(flowers):
+    predictor = ev.load_predictor(flowers / "run")
+    for value in (float("nan"), float("inf")):
+        with pytest.raises(DataError, match="row 1 of 2 has numbers that are not finite"):
+            predictor([[12.5, -10], [1, value]])
+
+
 def test_points_from_a_table(tmp_path):
     draw = np.random.default_rng(0)
     x = draw.normal(size=(90, 5)) * [1, 1000, 1, 1, 0] + [0, 5000, 0, 0, 7]
@@ -209,7 +272,8 @@ def test_points_from_a_table(tmp_path):
     assert record.result.figures["accuracy"] > 0.85
     assert record.environment["data"]["fingerprint"]
     text = answer("predict", str(run), str(table), "--csv", str(tmp_path / "answers.csv"))
-    assert "and 50 more" in text
+    assert "and 50 more." in text
+    assert "and 50 more; --csv FILE writes all." in answer("predict", str(run), str(table))
     predictor = ev.load_predictor(run)
     found = predictor(x[:20])
     assert (

@@ -22,6 +22,7 @@ from evolvent.experiments.recipe import Cell, Recipe
 from evolvent.experiments.record import Result
 from evolvent.networks import list_models
 from evolvent.networks._registry import ModelSpec
+from evolvent.tasks.own_data import ARCHIVE
 from evolvent.tasks.prediction import ImagePredictor, PointPredictor, load_predictor
 
 _LARGEST_BATCH, _LEAST_STEPS = 50, 10  # rows of a step, and steps of an epoch where there are few rows
@@ -133,7 +134,7 @@ def _section(data: ImageData | PointData, folder: Path | None) -> dict[str, Any]
     if data.section:
         return dict(data.section)
     name = f"{slug(data.name)}-{data.fingerprint}.npz"
-    path = (Path("runs") / "data" / name if folder is None else folder / "data.npz").absolute()
+    path = (Path("runs") / "data" / name if folder is None else folder / ARCHIVE).absolute()
     path.parent.mkdir(parents=True, exist_ok=True)
     write_npz(path, data)
     return {"npz": str(path)}

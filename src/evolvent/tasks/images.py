@@ -34,7 +34,7 @@ from evolvent.data import (
 from evolvent.networks import ImageNetwork
 from evolvent.networks.roughness import weight_roughness
 from evolvent.tasks.findings import Features
-from evolvent.tasks.own_data import OwnPath, TestShare, check_origin, found_again
+from evolvent.tasks.own_data import OwnPath, TestShare, check_origin, existing
 from evolvent.tasks.prediction import ImageForm
 from evolvent.tasks.task import DataSettings, Setup, Sums, Task, TaskSettings
 
@@ -247,9 +247,9 @@ class ImageTask(Task):
 
 def _read(data: ImageDataSettings, folder: Path | None) -> ImageData:
     if data.folder:
-        return from_folder(found_again(data.folder, folder), test=data.test, resize=data.resize)
+        return from_folder(existing("folder", data.folder, folder), test=data.test, resize=data.resize)
     if data.npz:
-        found = from_npz(found_again(data.npz, folder), test=data.test)
+        found = from_npz(existing("npz", data.npz, folder), test=data.test)
         if not isinstance(found, ImageData):
             raise ConfigError(f"{data.npz} has points, not images. Set task.name to points.")
         return found

@@ -20,7 +20,7 @@ from evolvent.tasks.accuracy import class_figures, class_sums
 from evolvent.tasks.findings import Animation, Figure, Findings
 from evolvent.tasks.flow_view import FeatureRecord, decision_regions, evenly_chosen, feature_path, turning_view
 from evolvent.tasks.optimizers import OptimizerConfig
-from evolvent.tasks.own_data import OwnPath, TestShare, found_again
+from evolvent.tasks.own_data import OwnPath, TestShare, existing
 from evolvent.tasks.prediction import PointForm
 from evolvent.tasks.task import DataSettings, Plan, Setup, Sums, Task, TaskSettings, Turn, register_task, trainable
 
@@ -122,7 +122,8 @@ class Points(Task):
         """Points are drawn, unless there is a file of them."""
         if not data.own:
             return None
-        place, share = found_again(data.own, folder), data.test if isinstance(data.test, float) else None
+        place = existing("csv" if data.csv else "npz", data.own, folder)
+        share = data.test if isinstance(data.test, float) else None
         found = from_csv(place, label=data.label, test=share) if data.csv else from_npz(place, test=share)
         if not isinstance(found, PointData):
             raise ConfigError(f"{place} has images, not points. Set task.name to classification.")
