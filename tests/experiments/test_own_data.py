@@ -83,7 +83,8 @@ def test_changed_and_missing_data_are_noticed(run, trained, tmp_path):
 
 def test_a_training_is_not_continued_on_other_data(trained, tmp_path):
     pictures = shutil.copytree(trained / "pictures", tmp_path / "pictures")
-    settings = {"model": {"name": "hamiltonian", "options": {"channels": [4], "blocks": 1}}, "training.epochs": 1}
+    settings = {"model": {"name": "hamiltonian", "options": {"channels": [4], "blocks": 1}}, "training.epochs": 1,
+                "data.batch_size": 12}  # fmt: skip
     data, out = from_folder(pictures), tmp_path / "run"
     ev.train("own-images", data, settings=settings, out=out)
     (out / "result.json").unlink()  # as if it had been interrupted
@@ -218,7 +219,7 @@ def test_what_cannot_be_trained_is_said():
 @pytest.fixture(scope="module")
 def flowers(tmp_path_factory):
     """A run on a table with the columns len and wid, of which the first decides."""
-    root, x = tmp_path_factory.mktemp("flowers"), np.random.default_rng(0).normal(size=(60, 2)) + [10, -10]
+    root, x = tmp_path_factory.mktemp("flowers"), np.random.default_rng(0).normal((10, -10), size=(60, 2))
     rows = [f"{a},{b},{'long' if a > 10 else 'short'}" for a, b in x.tolist()]
     (root / "train.csv").write_text("\n".join(["len,wid,kind", *rows]))
     settings = {"training.epochs": 12, "model.options.layers": 3}
@@ -257,6 +258,36 @@ def test_numbers_that_are_not_finite_are_refused(flowers):
     for value in (float("nan"), float("inf")):
         with pytest.raises(DataError, match="row 1 of 2 has numbers that are not finite"):
             predictor([[12.5, -10], [1, value]])
+
+
+def test_few_images_fill_one_batch(tmp_path):
+    write_classes(tmp_path / "few", np.random.default_rng(0), count=5)
+    text = answer("run", "own-images", "--set", f"data.folder={tmp_path / 'few'}", "--set", "training.epochs=2",
+                  "--set", TINY, "--out", str(tmp_path / "run"))  # fmt: skip
+    assert "12 images do not fill a batch of 16, so that each step takes all of them" in text
+    assert read_record(tmp_path / "run").result.steps == 2
+
+
+def test_images_that_batches_leave_out_are_warned_of(tmp_path):
+    x, y = np.zeros((33, 4, 4), np.uint8), np.arange(33) % 2
+    data = from_arrays(x[:26], y[:26], x[26:], y[26:])
+    settings = {"training.epochs": 1, "model": {"name": "hamiltonian", "options": {"channels": [4], "blocks": 1}}}
+    with pytest.warns(UserWarning, match=r"leave 10 of 26 images out of each epoch, .*batch_size=13 leaves out 0"):
+        ev.train("own-images", data, settings=settings, out=tmp_path / "run")
+    ev.train("own-images", data, settings=settings | {"data.batch_size": 13}, out=tmp_path / "fits")
+
+
+def test_classes_without_training_rows_are_warned_of(tmp_path):
+    draw = np.random.default_rng(0)
+    for x in (draw.normal(size=(24, 2)), draw.integers(0, 256, (24, 6, 6)).astype(np.uint8)):
+        np.savez(tmp_path / "a.npz", x=x[:20], y=np.arange(20) % 2, x_test=x[20:], y_test=[0, 1, 7, 9])
+        said = "warning: 2 classes of the test part have no training rows and cannot be learned: 7, 9"
+        assert said in answer("data", "check", str(tmp_path / "a.npz"))
+        network = "model={name: point_resnet, options: {layers: 2}}" if x.ndim == 2 else TINY
+        recipe, out = ("spirals", "points") if x.ndim == 2 else ("own-images", "images")
+        text = answer("run", recipe, "--set", f"data.npz={tmp_path / 'a.npz'}", "--set", "training.epochs=1", "--set",
+                      network, "--set", "seeds=[0]", "--set", "variants={}", "--out", str(tmp_path / out))  # fmt: skip
+        assert said.removeprefix("warning: ") in text
 
 
 def test_points_from_a_table(tmp_path):
@@ -315,7 +346,7 @@ def test_masks_are_predicted_as_large_as_the_image(tmp_path):
 def test_reduced_images_are_reduced_in_prediction_as_well(trained, tmp_path):
     data = from_folder(trained / "pictures")
     settings = {"model": {"name": "hamiltonian", "options": {"channels": [4], "blocks": 1}}, "training.epochs": 1,
-                "data.reduce": 2}  # fmt: skip
+                "data.reduce": 2, "data.batch_size": 12}  # fmt: skip
     run = ev.train("own-images", data, settings=settings, out=tmp_path / "run")
     predictor = run.predictor()
     assert predictor.input_shape == (1, 5, 7)

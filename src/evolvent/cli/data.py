@@ -37,7 +37,7 @@ def check_set(
     data: Folder = None,
 ) -> None:
     """Read a complete data set, and compare the files of a known one with the published checksums."""
-    from evolvent.cli.display import show_line, show_table, working
+    from evolvent.cli.display import show_line, show_table, show_warning, working
     from evolvent.data import check, check_own, list_datasets
     from evolvent.errors import DataError
     from evolvent.report.numbers import count
@@ -58,6 +58,7 @@ def check_set(
             head = f"{title}: {count(part.count)} {'images' if part.counted == 'pixels' else part.counted}"
             head += f", mean {mean}, deviation {std}" if part.mean else ""
             show_table(["class", part.counted], rows, title=head)
+    show_warning(found.warning)
     if not found.ok:
         raise DataError(found.fault)
     print(f"{name} is complete.")

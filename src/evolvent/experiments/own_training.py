@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -143,6 +144,9 @@ def _section(data: ImageData | PointData, folder: Path | None) -> dict[str, Any]
 class _LineObserver(Observer):
     def __init__(self, line: ProgressLine) -> None:
         self._line = line
+
+    def cell_warns(self, cell: Cell, text: str) -> None:
+        warnings.warn(f"{cell.label}: {text}", stacklevel=2)
 
     def cell_progresses(self, cell: Cell, progress: TrainingProgress) -> None:
         self._line.stage(f"{cell.label}, epoch {progress.epoch}")(progress.share_done)

@@ -38,7 +38,8 @@ def departures(recipe: Recipe) -> dict[str, tuple[Any, Any]]:
     before, now, written = map(_settings, (dict(shipped), dict(recipe), recipe_values(recipe.name)))
     before |= {key: written.get(key) for key in before if _is_path(key)}  # absolute ones change with the folder
     keys = [key for key in dict.fromkeys([*before, *now]) if before.get(key) != now.get(key)]
-    return {key: (before.get(key), now.get(key)) for key in keys if not (_is_path(key) and key in before and key in now)}
+    asked = {key for key in keys if _is_path(key) and key in before and key in now}
+    return {key: (before.get(key), now.get(key)) for key in keys if key not in asked}
 
 
 def _settings(values: Mapping[str, Any]) -> dict[str, Any]:

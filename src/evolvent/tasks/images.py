@@ -31,6 +31,7 @@ from evolvent.data import (
     reduced,
     split,
 )
+from evolvent.data.own.parts import unseen_warning
 from evolvent.networks import ImageNetwork
 from evolvent.networks.roughness import weight_roughness
 from evolvent.tasks.findings import Features
@@ -165,6 +166,7 @@ class ImageTask(Task):
             options=options | {"readout": "segmentation" if cls.has_masks else "classification"},
             rows="images",
             fingerprint="" if data.name else found.fingerprint,
+            warning="" if data.name else unseen_warning(train.class_counts(), found.test.class_counts(), train.classes),
         )
 
     @abstractmethod

@@ -15,6 +15,7 @@ from torch.nn import functional as F
 from evolvent._core.errors import ConfigError
 from evolvent._core.randomness import Stream, derive_seed, key
 from evolvent.data import Batches, Material, PointCloud, PointData, TensorSource, from_csv, from_npz, stratified
+from evolvent.data.own.parts import unseen_warning
 from evolvent.networks import PointNetwork
 from evolvent.tasks.accuracy import class_figures, class_sums
 from evolvent.tasks.findings import Animation, Figure, Findings
@@ -213,6 +214,7 @@ def _own_material(found: PointData, data: PointsData) -> Material:
     return Material(
         found.name, train, OwnPoints(x[further], y[further], form) if data.validation else test, test,
         origin=found.source, rows="points", example=_example(test), options=options, fingerprint=found.fingerprint,
+        warning=unseen_warning(*found.class_counts(), found.classes),
     )  # fmt: skip
 
 
