@@ -120,8 +120,10 @@ def test_files_of_other_sizes_and_colours_are_converted(trained, tmp_path):
 
 def test_predictions_refuse_what_they_cannot_take(trained, tmp_path):
     predictor = ev.load_predictor(trained / "run")
-    with pytest.raises(ShapeError, match=r"trained on images of shape \(1, 10, 14\), got \(1, 10, 10\)"):
+    with pytest.raises(ShapeError, match=r"of shape \(1, 10, 14\), got an array of shape \(2, 10, 10\)"):
         predictor(np.zeros((2, 10, 10), np.uint8))
+    with pytest.raises(ShapeError, match=r"array of shape \(10, 14, 1\), read as 10 images. .* as image\[None\]"):
+        predictor(np.zeros((10, 14, 1), np.uint8))
     with pytest.raises(DataError, match=r"there is no image .*none\.png"):
         predictor("none.png")
     with pytest.raises(ConfigError, match="there are no images to predict"):
@@ -190,6 +192,39 @@ def test_a_wrong_path_of_a_first_run_is_named(tmp_path, monkeypatch):
     for recipe, key in (("own-images", "folder"), ("own-images", "npz"), ("spirals", "csv")):
         with pytest.raises(DataError, match=rf"there is no file or folder .*nope. Give .*: --set data.{key}=PATH"):
             answer("run", recipe, "--set", f"data.{key}=nope")
+
+
+@pytest.mark.parametrize("ask", [ev.load, ev.load_predictor, lambda run: answer("export", run)])
+def test_a_run_folder_that_is_not_there_is_named(ask):
+    with pytest.raises(ModelFileError, match=r"there is no folder nope. Give the folder of a run"):
+        ask("nope")
+
+
+def test_two_origins_of_the_data_are_refused(tmp_path):
+    with pytest.raises(ConfigError, match=r"name the data 2 times: data.folder=a and data.npz=b. Give one"):
+        load_recipe("own-images", ["data.folder=a", "data.npz=b"])
+    with pytest.raises(ConfigError, match=r"data.name=digits and data.folder=a"):
+        load_recipe("own-images", ["data=digits", "data.folder=a"])
+    assert load_recipe("demo", ["data.name=null", "data.folder=a"]).cells()[0].data.folder
+    data = from_arrays(np.zeros((10, 4, 4), np.uint8), np.arange(10) % 2)
+    with pytest.raises(ConfigError, match=r"data.folder=a and data.npz=arrays"):
+        ev.train("own-images", data, settings={"data.folder": "a"}, out=tmp_path / "run")
+
+
+def test_a_fraction_that_keeps_no_image_is_named(trained, tmp_path):
+    settings = {"data.fraction": 0.0001}
+    with pytest.raises(ConfigError, match=r"data.fraction of 0.0001 keeps none of 38 training images"):
+        ev.train("own-images", from_folder(trained / "pictures"), settings=settings, out=tmp_path / "run")
+
+
+def test_the_check_of_own_data_counts_and_names(trained, tmp_path):
+    save = tmp_path / "a.npz"
+    np.savez(save, x=np.zeros((2, 4, 4), np.uint8), y=[0, 1], x_test=np.zeros((1, 4, 4), np.uint8), y_test=[1])
+    text = answer("data", "check", str(save))
+    assert "train: 2 images" in text
+    assert "test: 1 image," in text
+    with pytest.raises(UnknownNameError, match=r"unknown data set 'nowhere'. There is no file or folder of this name"):
+        answer("data", "check", "nowhere")
 
 
 def test_a_known_set_or_a_recipe_is_trained_by_the_same_call(tmp_path, monkeypatch):

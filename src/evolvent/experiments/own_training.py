@@ -23,7 +23,7 @@ from evolvent.experiments.recipe import Cell, Recipe
 from evolvent.experiments.record import Result
 from evolvent.networks import list_models
 from evolvent.networks._registry import ModelSpec
-from evolvent.tasks.own_data import ARCHIVE
+from evolvent.tasks.own_data import ARCHIVE, refuse_two_origins
 from evolvent.tasks.prediction import ImagePredictor, PointPredictor, load_predictor
 
 _LARGEST_BATCH, _LEAST_STEPS = 50, 10  # rows of a step, and steps of an epoch where there are few rows
@@ -85,6 +85,7 @@ def train(
     Raises:
         ConfigError: if settings, data and network do not fit; before anything is written.
     """
+    refuse_two_origins({**_named_by(data), **(settings or {})})
     values = _values(what, data)
     folder = None if out is None else Path(out)
     for key, value in (_section(data, folder) if data is not None else {}).items():
@@ -128,6 +129,13 @@ def _values(what: str | nn.Module, data: ImageData | PointData | None) -> dict[s
         "data": {"batch_size": min(_LARGEST_BATCH, max(1, rows // _LEAST_STEPS))},
         **_DEFAULTS,
     }
+
+
+def _named_by(data: ImageData | PointData | None) -> dict[str, Any]:
+    """What the data say of their origin, as settings."""
+    if data is None:
+        return {}
+    return {f"data.{key}": value for key, value in (data.section or {"npz": data.name}).items()}
 
 
 def _section(data: ImageData | PointData, folder: Path | None) -> dict[str, Any]:

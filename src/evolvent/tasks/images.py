@@ -147,7 +147,12 @@ class ImageTask(Task):
             watched, train = split(train, data.validation, _SPLIT_SEED)
             _check_parts(data.validation, watched, train)
         if data.fraction < 1:
-            train, _ = split(train, data.fraction, _SPLIT_SEED)
+            train, unused = split(train, data.fraction, _SPLIT_SEED)
+            if not len(train):
+                raise ConfigError(
+                    f"data.fraction of {data.fraction:g} keeps none of {len(unused):,} training images. Choose a "
+                    "larger one."
+                )
         channels, height, width = train.shape
         if data.augment.pad > min(height, width):
             raise ConfigError(

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 from pydantic import AfterValidator, Field
 
-from evolvent._core.errors import DataError
+from evolvent._core.errors import ConfigError, DataError, shortened
 
 if TYPE_CHECKING:
     from evolvent.tasks.task import DataSettings
@@ -50,6 +50,14 @@ def check_origin(given: dict[str, Any], allowed: Sequence[str], own_keys: Sequen
     useless = [key for key in own_keys if given.get(key) is not None and chosen[0] not in OWN]
     if useless:
         raise ValueError(f"{useless[0]} is for your own data; a known set has its own split and size")
+
+
+def refuse_two_origins(settings: Mapping[str, Any]) -> None:
+    """Refuse settings, by dotted keys, that name data in two ways: the later one would drop the other in silence."""
+    given = [key for key in ORIGINS if settings.get(f"data.{key}") is not None]
+    if len(given) > 1:
+        told = " and ".join(f"data.{key}={shortened(str(settings[f'data.{key}']), 40)}" for key in given)
+        raise ConfigError(f"settings name the data {len(given)} times: {told}. Give one of them.")
 
 
 def existing(key: str, stated: str, given: Path | None) -> Path:

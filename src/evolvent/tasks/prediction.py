@@ -202,7 +202,7 @@ class ImagePredictor:
         if len(inputs) == 0:
             raise ConfigError("there are no images to predict. Give at least one.")
         names = [str(one) for one in inputs] if files else [str(row) for row in range(len(inputs))]
-        images = None if files else self._checked(pixels(as_array(inputs), "images"))
+        images = None if files else self._checked(as_array(inputs))
         answers = []
         for first in range(0, len(names), _AT_ONCE):
             some = slice(first, first + _AT_ONCE)
@@ -228,11 +228,13 @@ class ImagePredictor:
         images = torch.from_numpy(np.stack([self.form.reader.decode(_file(name)) for name in names]))
         return mean_of_squares(images, self.form.reduce) if self.form.reduce > 1 else images
 
-    def _checked(self, images: Tensor) -> Tensor:
+    def _checked(self, array: np.ndarray) -> Tensor:
+        images = pixels(array, "images")
         if images.shape[1:] != self.input_shape:
             raise ShapeError(
-                f"this network was trained on images of shape {self.input_shape}, got {tuple(images.shape[1:])}. Give "
-                "paths of files, which are resized, or arrays of that shape."
+                f"this network was trained on images of shape {self.input_shape}, got an array of shape {array.shape}, "
+                f"read as {len(images)} images. Give paths of files, which are resized, or images of that shape; a "
+                "single one as image[None]."
             )
         return images
 
