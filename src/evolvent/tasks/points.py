@@ -209,12 +209,13 @@ def _own_material(found: PointData, data: PointsData) -> Material:
     form = PointForm.of(x, found.columns, found.classes)
     further, rest = stratified(y, data.validation * len(found.classes), _SPLIT_SEED)
     train = OwnPoints(x[rest], y[rest], form)
+    trained = torch.bincount(y[rest], minlength=len(found.classes)).tolist()
     test = train if data.test == "same" else OwnPoints(*found.test, form)
     options = {"num_classes": len(found.classes), "in_features": x.shape[1], "width": max(8, x.shape[1])}
     return Material(
         found.name, train, OwnPoints(x[further], y[further], form) if data.validation else test, test,
         origin=found.source, rows="points", example=_example(test), options=options, fingerprint=found.fingerprint,
-        warning=unseen_warning(*found.class_counts(), found.classes),
+        warning=unseen_warning(trained, found.class_counts()[1], found.classes),
     )  # fmt: skip
 
 
