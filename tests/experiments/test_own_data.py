@@ -205,6 +205,8 @@ def test_two_origins_of_the_data_are_refused(tmp_path):
         load_recipe("own-images", ["data.folder=a", "data.npz=b"])
     with pytest.raises(ConfigError, match=r"data.name=digits and data.folder=a"):
         load_recipe("own-images", ["data=digits", "data.folder=a"])
+    with pytest.raises(ConfigError, match=r"data.folder=a and data.npz=b"):
+        load_recipe("own-images", ["data={folder: a}", "data.npz=b"])
     assert load_recipe("demo", ["data.name=null", "data.folder=a"]).cells()[0].data.folder
     data = from_arrays(np.zeros((10, 4, 4), np.uint8), np.arange(10) % 2)
     with pytest.raises(ConfigError, match=r"data.folder=a and data.npz=arrays"):

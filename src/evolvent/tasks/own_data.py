@@ -54,9 +54,12 @@ def check_origin(given: dict[str, Any], allowed: Sequence[str], own_keys: Sequen
 
 def refuse_two_origins(settings: Mapping[str, Any]) -> None:
     """Refuse settings, by dotted keys, that name data in two ways: the later one would drop the other in silence."""
-    given = [key for key in ORIGINS if settings.get(f"data.{key}") is not None]
+    section = settings.get("data")
+    named = {key: (section if isinstance(section, dict) else {}).get(key) for key in ORIGINS}
+    named |= {key: settings[f"data.{key}"] for key in ORIGINS if f"data.{key}" in settings}
+    given = {key: value for key, value in named.items() if value is not None}
     if len(given) > 1:
-        told = " and ".join(f"data.{key}={shortened(str(settings[f'data.{key}']), 40)}" for key in given)
+        told = " and ".join(f"data.{key}={shortened(str(value), 40)}" for key, value in given.items())
         raise ConfigError(f"settings name the data {len(given)} times: {told}. Give one of them.")
 
 
