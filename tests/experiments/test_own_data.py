@@ -83,7 +83,8 @@ def test_changed_and_missing_data_are_noticed(run, trained, tmp_path):
 
 def test_a_training_is_not_continued_on_other_data(trained, tmp_path):
     pictures = shutil.copytree(trained / "pictures", tmp_path / "pictures")
-    settings = {"model": {"name": "hamiltonian", "options": {"channels": [4], "blocks": 1}}, "training.epochs": 1}
+    settings = {"model": {"name": "hamiltonian", "options": {"channels": [4], "blocks": 1}}, "training.epochs": 1,
+                "data.batch_size": 12}  # fmt: skip
     data, out = from_folder(pictures), tmp_path / "run"
     ev.train("own-images", data, settings=settings, out=out)
     (out / "result.json").unlink()  # as if it had been interrupted
@@ -119,8 +120,10 @@ def test_files_of_other_sizes_and_colours_are_converted(trained, tmp_path):
 
 def test_predictions_refuse_what_they_cannot_take(trained, tmp_path):
     predictor = ev.load_predictor(trained / "run")
-    with pytest.raises(ShapeError, match=r"trained on images of shape \(1, 10, 14\), got \(1, 10, 10\)"):
+    with pytest.raises(ShapeError, match=r"of shape \(1, 10, 14\), got an array of shape \(2, 10, 10\)"):
         predictor(np.zeros((2, 10, 10), np.uint8))
+    with pytest.raises(ShapeError, match=r"array of shape \(10, 14, 1\), read as 10 images. .* as image\[None\]"):
+        predictor(np.zeros((10, 14, 1), np.uint8))
     with pytest.raises(DataError, match=r"there is no image .*none\.png"):
         predictor("none.png")
     with pytest.raises(ConfigError, match="there are no images to predict"):
@@ -172,6 +175,60 @@ def test_arrays_are_stored_beside_the_run(tmp_path):
     assert "accuracy" in answer("evaluate", str(run.folder))
 
 
+def test_arrays_beside_a_run_move_with_it(tmp_path, monkeypatch):
+    x, y = np.random.default_rng(0).normal(size=(40, 2)), np.arange(40) % 2
+    settings = {"training.epochs": 1, "model.options.layers": 2, "seeds": [0, 1]}
+    ev.train("point_resnet", from_arrays(x, y), settings=settings, out=tmp_path / "run")
+    (tmp_path / "run").rename(tmp_path / "moved")
+    monkeypatch.chdir(tmp_path)
+    assert "accuracy" in answer("evaluate", "moved")
+    assert "accuracy" in answer("evaluate", str(next((tmp_path / "moved" / "cells").iterdir())))
+    ev.train("point_resnet", from_arrays(x + 1, y), settings=settings, out=tmp_path / "run")
+    assert "warning" not in answer("evaluate", "moved")  # it does not take the arrays of the new run
+
+
+def test_a_wrong_path_of_a_first_run_is_named(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for recipe, key in (("own-images", "folder"), ("own-images", "npz"), ("spirals", "csv")):
+        with pytest.raises(DataError, match=rf"there is no file or folder .*nope. Give .*: --set data.{key}=PATH"):
+            answer("run", recipe, "--set", f"data.{key}=nope")
+
+
+@pytest.mark.parametrize("ask", [ev.load, ev.load_predictor, lambda run: answer("export", run)])
+def test_a_run_folder_that_is_not_there_is_named(ask):
+    with pytest.raises(ModelFileError, match=r"there is no folder nope. Give the folder of a run"):
+        ask("nope")
+
+
+def test_two_origins_of_the_data_are_refused(tmp_path):
+    with pytest.raises(ConfigError, match=r"name the data 2 times: data.folder=a and data.npz=b. Give one"):
+        load_recipe("own-images", ["data.folder=a", "data.npz=b"])
+    with pytest.raises(ConfigError, match=r"data.name=digits and data.folder=a"):
+        load_recipe("own-images", ["data=digits", "data.folder=a"])
+    with pytest.raises(ConfigError, match=r"data.folder=a and data.npz=b"):
+        load_recipe("own-images", ["data={folder: a}", "data.npz=b"])
+    assert load_recipe("demo", ["data.name=null", "data.folder=a"]).cells()[0].data.folder
+    data = from_arrays(np.zeros((10, 4, 4), np.uint8), np.arange(10) % 2)
+    with pytest.raises(ConfigError, match=r"data.folder=a and data.npz=arrays"):
+        ev.train("own-images", data, settings={"data.folder": "a"}, out=tmp_path / "run")
+
+
+def test_a_fraction_that_keeps_no_image_is_named(trained, tmp_path):
+    settings = {"data.fraction": 0.0001}
+    with pytest.raises(ConfigError, match=r"data.fraction of 0.0001 keeps none of 38 training images"):
+        ev.train("own-images", from_folder(trained / "pictures"), settings=settings, out=tmp_path / "run")
+
+
+def test_the_check_of_own_data_counts_and_names(trained, tmp_path):
+    save = tmp_path / "a.npz"
+    np.savez(save, x=np.zeros((2, 4, 4), np.uint8), y=[0, 1], x_test=np.zeros((1, 4, 4), np.uint8), y_test=[1])
+    text = answer("data", "check", str(save))
+    assert "train: 2 images" in text
+    assert "test: 1 image," in text
+    with pytest.raises(UnknownNameError, match=r"unknown data set 'nowhere'. There is no file or folder of this name"):
+        answer("data", "check", "nowhere")
+
+
 def test_a_known_set_or_a_recipe_is_trained_by_the_same_call(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     settings = {"training.epochs": 1, "data.fraction": 0.1, "model.options": {"channels": [4], "blocks": 1}}
@@ -196,6 +253,80 @@ def test_what_cannot_be_trained_is_said():
         ev.train("pide-decay")
 
 
+@pytest.fixture(scope="module")
+def flowers(tmp_path_factory):
+    """A run on a table with the columns len and wid, of which the first decides."""
+    root, x = tmp_path_factory.mktemp("flowers"), np.random.default_rng(0).normal((10, -10), size=(60, 2))
+    rows = [f"{a},{b},{'long' if a > 10 else 'short'}" for a, b in x.tolist()]
+    (root / "train.csv").write_text("\n".join(["len,wid,kind", *rows]))
+    settings = {"training.epochs": 12, "model.options.layers": 3}
+    ev.train("point_resnet", from_csv(root / "train.csv"), settings=settings, out=root / "run")
+    return root
+
+
+def write_table(path, head, *rows):
+    path.write_text("\n".join([*([head] if head else []), *rows]))
+    return path
+
+
+def test_columns_are_found_by_their_names_in_any_order(flowers, tmp_path):
+    predictor = ev.load_predictor(flowers / "run")
+    named = write_table(tmp_path / "named.csv", "wid,id,len", "-10,1,12.5", "-10,2,7.5")
+    assert predictor(named).labels == ["long", "short"]
+    torch.testing.assert_close(predictor(named).probabilities, predictor([[12.5, -10], [7.5, -10]]).probabilities)
+    plain = write_table(tmp_path / "plain.csv", None, "12.5,-10", "7.5,-10")
+    torch.testing.assert_close(predictor(plain).probabilities, predictor(named).probabilities)
+
+
+def test_columns_of_other_names_are_refused_or_warned_of(flowers, tmp_path):
+    run, predictor = flowers / "run", ev.load_predictor(flowers / "run")
+    more = write_table(tmp_path / "more.csv", "id,length,width", "1,12.5,-10")
+    with pytest.raises(DataError, match=r"columns len, wid, in any order.* it has 3: id, length, width. Rename them"):
+        predictor(more)
+    other = write_table(tmp_path / "other.csv", "length,width", "12.5,-10")
+    with pytest.warns(UserWarning, match="columns length, width, which are taken in this order as len, wid") as warned:
+        assert predictor([other, other]).labels == ["long"] * 2
+    assert len(warned) == 1
+    assert "warning: other.csv has the columns length, width" in answer("predict", str(run), str(other))
+
+
+def test_numbers_that_are_not_finite_are_refused(flowers):
+    predictor = ev.load_predictor(flowers / "run")
+    for value in (float("nan"), float("inf")):
+        with pytest.raises(DataError, match="row 1 of 2 has numbers that are not finite"):
+            predictor([[12.5, -10], [1, value]])
+
+
+def test_few_images_fill_one_batch(tmp_path):
+    write_classes(tmp_path / "few", np.random.default_rng(0), count=5)
+    text = answer("run", "own-images", "--set", f"data.folder={tmp_path / 'few'}", "--set", "training.epochs=2",
+                  "--set", TINY, "--out", str(tmp_path / "run"))  # fmt: skip
+    assert "12 images do not fill a batch of 16, so that each step takes all of them" in text
+    assert read_record(tmp_path / "run").result.steps == 2
+
+
+def test_images_that_batches_leave_out_are_warned_of(tmp_path):
+    x, y = np.zeros((33, 4, 4), np.uint8), np.arange(33) % 2
+    data = from_arrays(x[:26], y[:26], x[26:], y[26:])
+    settings = {"training.epochs": 1, "model": {"name": "hamiltonian", "options": {"channels": [4], "blocks": 1}}}
+    with pytest.warns(UserWarning, match=r"leave 10 of 26 images out of each epoch, .*batch_size=13 leaves out 0"):
+        ev.train("own-images", data, settings=settings, out=tmp_path / "run")
+    ev.train("own-images", data, settings=settings | {"data.batch_size": 13}, out=tmp_path / "fits")
+
+
+def test_classes_without_training_rows_are_warned_of(tmp_path):
+    draw = np.random.default_rng(0)
+    for x in (draw.normal(size=(24, 2)), draw.integers(0, 256, (24, 6, 6)).astype(np.uint8)):
+        np.savez(tmp_path / "a.npz", x=x[:20], y=np.arange(20) % 2, x_test=x[20:], y_test=[0, 1, 7, 9])
+        said = "warning: 2 classes of the test part have no training rows and cannot be learned: 7, 9"
+        assert said in answer("data", "check", str(tmp_path / "a.npz"))
+        network = "model={name: point_resnet, options: {layers: 2}}" if x.ndim == 2 else TINY
+        recipe, out = ("spirals", "points") if x.ndim == 2 else ("own-images", "images")
+        text = answer("run", recipe, "--set", f"data.npz={tmp_path / 'a.npz'}", "--set", "training.epochs=1", "--set",
+                      network, "--set", "seeds=[0]", "--set", "variants={}", "--out", str(tmp_path / out))  # fmt: skip
+        assert said.removeprefix("warning: ") in text
+
+
 def test_points_from_a_table(tmp_path):
     draw = np.random.default_rng(0)
     x = draw.normal(size=(90, 5)) * [1, 1000, 1, 1, 0] + [0, 5000, 0, 0, 7]
@@ -209,7 +340,8 @@ def test_points_from_a_table(tmp_path):
     assert record.result.figures["accuracy"] > 0.85
     assert record.environment["data"]["fingerprint"]
     text = answer("predict", str(run), str(table), "--csv", str(tmp_path / "answers.csv"))
-    assert "and 50 more" in text
+    assert "and 50 more." in text
+    assert "and 50 more; --csv FILE writes all." in answer("predict", str(run), str(table))
     predictor = ev.load_predictor(run)
     found = predictor(x[:20])
     assert (
@@ -251,7 +383,7 @@ def test_masks_are_predicted_as_large_as_the_image(tmp_path):
 def test_reduced_images_are_reduced_in_prediction_as_well(trained, tmp_path):
     data = from_folder(trained / "pictures")
     settings = {"model": {"name": "hamiltonian", "options": {"channels": [4], "blocks": 1}}, "training.epochs": 1,
-                "data.reduce": 2}  # fmt: skip
+                "data.reduce": 2, "data.batch_size": 12}  # fmt: skip
     run = ev.train("own-images", data, settings=settings, out=tmp_path / "run")
     predictor = run.predictor()
     assert predictor.input_shape == (1, 5, 7)

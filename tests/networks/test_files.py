@@ -75,7 +75,8 @@ def test_no_good_file_is_taken_for_a_pickle(tmp_path, blocks):
 
 
 def test_missing_folder(tmp_path):
-    assert "not a saved model" in refusal(tmp_path / "nowhere")
+    assert "there is no folder" in refusal(tmp_path / "nowhere")
+    assert "not a saved model" in refusal(tmp_path)
 
 
 def test_foreign_folder(tmp_path):

@@ -60,6 +60,16 @@ def test_settings_that_depart_from_the_shipped_recipe_are_named():
     assert departure_sentence(load_recipe("demo")) == ""
 
 
+def test_a_path_of_own_data_departs_from_nothing_where_the_recipe_asks_for_one(tmp_path, monkeypatch):
+    recipe = load_recipe("own-images", ["data.folder=flat"])
+    monkeypatch.chdir(tmp_path)
+    assert departure_sentence(recipe) == ""
+    other = load_recipe("own-images", ["data.npz=a.npz", "training.epochs=1"])
+    assert departures(other)["data.folder"] == ("images", None)
+    assert departures(other)["data.npz"] == (None, str(tmp_path / "a.npz"))
+    assert departures(other)["training.epochs"] == (8, 1)
+
+
 @pytest.fixture(scope="module")
 def digits(tmp_path_factory):
     folder = tmp_path_factory.mktemp("honesty") / "digits"

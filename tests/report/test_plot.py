@@ -27,6 +27,14 @@ def run(tmp_path_factory):
     return ev.train(network, data, settings={"training.epochs": 3}, out=tmp_path_factory.mktemp("plot") / "run")
 
 
+def test_what_a_confusion_matrix_is_drawn_of_is_said(tmp_path):
+    x = np.random.default_rng(0).normal(size=(40, 2))
+    settings = {"training.epochs": 1, "model.options.layers": 2}
+    points = ev.train("point_resnet", ev.data.from_arrays(x, np.arange(40) % 2), settings=settings, out=tmp_path)
+    with pytest.raises(ConfigError, match=r"of the task classification, segmentation or nodes; .* has 0 of them"):
+        ev.plot.confusion(points.folder)
+
+
 @pytest.fixture
 def turning():
     """A rotation of the plane, whose eigenvalues are 2i and -2i."""

@@ -37,12 +37,15 @@ def check_set(
     data: Folder = None,
 ) -> None:
     """Read a complete data set, and compare the files of a known one with the published checksums."""
-    from evolvent.cli.display import show_line, show_table, working
+    from evolvent.cli.display import show_line, show_table, show_warning, working
     from evolvent.data import check, check_own, list_datasets
-    from evolvent.errors import DataError
+    from evolvent.errors import DataError, UnknownNameError
     from evolvent.report.numbers import count
 
-    own = name not in list_datasets() and Path(name).exists()
+    own = name not in list_datasets()
+    if own and not Path(name).exists():
+        advice = "There is no file or folder of this name either; `evolvent data list` lists the known sets."
+        raise UnknownNameError("data set", name, list_datasets(), advice)
     with working(f"reading {name}"):
         found = check_own(name) if own else check(name, data)
     published = {True: "as published", False: "differs from the published", None: "none published"}
@@ -55,9 +58,11 @@ def check_set(
         if part is not None:
             mean, std = (", ".join(f"{v:.4f}" for v in values) for values in (part.mean, part.std))
             rows = [[label, count(number)] for label, number in part.per_class[:20]]
-            head = f"{title}: {count(part.count)} {'images' if part.counted == 'pixels' else part.counted}"
+            rows_are = "images" if part.counted == "pixels" else part.counted
+            head = f"{title}: {count(part.count)} {rows_are.removesuffix('s') if part.count == 1 else rows_are}"
             head += f", mean {mean}, deviation {std}" if part.mean else ""
             show_table(["class", part.counted], rows, title=head)
+    show_warning(found.warning)
     if not found.ok:
         raise DataError(found.fault)
     print(f"{name} is complete.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -25,15 +26,18 @@ def predict(
 ) -> None:
     """Ask a trained network about files: the class of each image or point, or of each pixel."""
     from evolvent._core.errors import ConfigError
-    from evolvent.cli.display import show_line, show_table, working
+    from evolvent.cli.display import show_line, show_table, show_warning, working
     from evolvent.report.numbers import percent
     from evolvent.tasks.prediction import MaskPredictions, load_predictor
 
     with working(f"reading {run}"):
         predictor = load_predictor(run)
     inputs = _inputs(files, predictor)
-    with working(f"predicting {len(inputs)} files") as tell:
+    with working(f"predicting {len(inputs)} files") as tell, warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
         found = predictor(inputs, tell)
+    for warning in warned:
+        show_warning(str(warning.message))
     if out is not None and not isinstance(found, MaskPredictions):
         raise ConfigError("--out is for the masks of a segmentation; this network gives one class. Use --csv.")
     columns, rows = found.table()
@@ -42,7 +46,7 @@ def predict(
     shown = [[percent(cell) if isinstance(cell, float) else str(cell) for cell in row] for row in rows[:_ROWS]]
     show_table(columns, shown)
     if len(rows) > _ROWS:
-        show_line(f"and {len(rows) - _ROWS:,} more; --csv FILE writes all.")
+        show_line(f"and {len(rows) - _ROWS:,} more{'.' if csv is not None else '; --csv FILE writes all.'}")
     if csv is not None:
         show_line(f"answers: {csv}")
     if isinstance(found, MaskPredictions):

@@ -19,6 +19,7 @@ from evolvent.data.graph_set import GraphData, read_graph
 from evolvent.data.image_set import ImageData, ImageSet
 from evolvent.data.locations import Location, locate
 from evolvent.data.own import from_csv, from_folder, from_npz
+from evolvent.data.own.parts import unseen_warning
 from evolvent.data.reading import read
 
 _IMAGES_AT_ONCE = 4096
@@ -56,7 +57,10 @@ class PartReport:
 
 @dataclass(frozen=True)
 class CheckReport:
-    """What was found; ``fault`` is empty if the set could be read and every published checksum agrees."""
+    """What was found; ``fault`` is empty if the set could be read and every published checksum agrees.
+
+    ``warning`` is what else the user should know, in one line.
+    """
 
     name: str
     source: str
@@ -65,6 +69,7 @@ class CheckReport:
     test: PartReport | None
     fault: str
     val: PartReport | None = None
+    warning: str = ""
 
     @property
     def ok(self) -> bool:
@@ -102,17 +107,17 @@ def check_own(place: str | os.PathLike[str]) -> CheckReport:
     reader = from_folder if path.is_dir() else from_csv if path.suffix.lower() == ".csv" else from_npz
     found = reader(path)
     if isinstance(found, ImageData):
-        parts = [None if part is None else _part_report(part) for part in (found.train, found.test, found.val)]
-        return CheckReport(found.name, found.source, (), parts[0], parts[1], "", parts[2])
-    parts = [
-        PartReport(len(y), "points", tuple(zip(found.classes, _counts(y, len(found.classes)), strict=True)), (), ())
-        for _, y in (found.train, found.test)
-    ]
-    return CheckReport(found.name, found.source, (), parts[0], parts[1], "")
-
-
-def _counts(labels: Tensor, classes: int) -> list[int]:
-    return torch.bincount(labels, minlength=classes).tolist()
+        train, test = _part_report(found.train), _part_report(found.test)
+        val = None if found.val is None else _part_report(found.val)
+    else:
+        train, test = (
+            PartReport(sum(counts), "points", tuple(zip(found.classes, counts, strict=True)), (), ())
+            for counts in found.class_counts()
+        )
+        val = None
+    known, asked = ([number for _, number in part.per_class] for part in (train, test))
+    warning = unseen_warning(known, asked, found.classes)
+    return CheckReport(found.name, found.source, (), train, test, "", val, warning)
 
 
 def _graph_report(data: GraphData, files: tuple[FileReport, ...], fault: str) -> CheckReport:

@@ -54,6 +54,7 @@ class Material:
         options: options of the network that the data determines, such as the number of classes.
         rows: what a row is called, in the plural.
         fingerprint: of data that are not a known set, so that a change of them is noticed; empty for others.
+        warning: what the user should know of the data, in one line; else empty.
     """
 
     name: str
@@ -65,11 +66,16 @@ class Material:
     options: dict[str, Any] = field(default_factory=dict)
     rows: str = "rows"
     fingerprint: str = ""
+    warning: str = ""
 
     def __post_init__(self) -> None:
         for part in ("train", "watched", "test"):
             if len(getattr(self, part)) == 0:
                 raise DataError(f"{self.name}: there are no {self.rows} in the {part} part. Check the data section.")
+
+    def batch_size(self, wanted: int | None) -> int | None:
+        """Rows of a step: as many as wanted, but of the user's own data, which may be few, no more than there are."""
+        return wanted if wanted is None or not self.fingerprint else min(wanted, len(self.train))
 
     @property
     def held_out(self) -> bool:

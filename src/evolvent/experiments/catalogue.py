@@ -16,7 +16,7 @@ from evolvent._core.yaml_text import parse_yaml
 from evolvent.experiments.recipe import Recipe, StudyRecipe, assign
 from evolvent.experiments.starting import with_start
 from evolvent.experiments.studies import find_study
-from evolvent.tasks.own_data import with_full_paths
+from evolvent.tasks.own_data import refuse_two_origins, with_full_paths
 
 RECIPES: Registry[Traversable] = Registry("recipe", "`evolvent recipes` lists all of them.")
 
@@ -107,12 +107,19 @@ def with_settings(values: dict[str, Any], settings: Sequence[str]) -> dict[str, 
     >>> with_settings({"data": {"points": 400}}, ["data.points=1000"])
     {'data': {'points': 1000}}
     """
-    for setting in settings:
-        key, equals, text = str(setting).partition("=")
-        if not equals:
-            raise ConfigError(f"--set takes key=value such as optimizer.lr=0.05, got {shortened(repr(setting))}.")
-        values = set_value(values, *_spelt_out(key.strip(), parse_yaml(text, f"--set {shortened(repr(setting))}")))
+    pairs = [_pair(str(setting)) for setting in settings]
+    refuse_two_origins(dict(pairs))
+    for key, value in pairs:
+        values = set_value(values, key, value)
     return values
+
+
+def _pair(setting: str) -> tuple[str, Any]:
+    """Key and value of ``key=value``."""
+    key, equals, text = setting.partition("=")
+    if not equals:
+        raise ConfigError(f"--set takes key=value such as optimizer.lr=0.05, got {shortened(repr(setting))}.")
+    return _spelt_out(key.strip(), parse_yaml(text, f"--set {shortened(repr(setting))}"))
 
 
 def _with_full_paths(values: dict[str, Any]) -> dict[str, Any]:

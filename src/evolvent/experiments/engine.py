@@ -49,6 +49,7 @@ from evolvent.networks import create_model, model_entry, refine
 from evolvent.tasks import Task, check_turns, make_optimizer
 
 _MEMORY_FORMATS = {"contiguous": torch.contiguous_format, "channels_last": torch.channels_last}
+_LEFT_OUT = 0.1  # share of rows that incomplete batches may leave out without a word
 _LONGEST_TEST = timedelta(hours=6)  # one process tests while the others wait
 
 
@@ -98,7 +99,7 @@ def prepare(cell: Cell, material: Material, resources: Resources) -> Prepared:
         raise ConfigError(f"training.refine_at needs one process, got {resources.world_size}; leave either out.")
     if cell.training.patience and not material.held_out:
         raise ConfigError("training.patience needs rows that are held out to watch; add a validation part to the data.")
-    batches = Batches(material.train, cell.data.batch_size, world_size=resources.world_size)
+    batches = Batches(material.train, material.batch_size(cell.data.batch_size), world_size=resources.world_size)
     watched_batches(cell, material, world_size=resources.world_size)
     task = cell.kind(build_model(cell, material), material, cell.setup)
     start_from(task.model, cell.model)
@@ -141,7 +142,7 @@ def measure_cost(ready: Prepared) -> Cost:
     cell, model, example = ready.cell, ready.task.model, ready.material.example
     for _ in cell.training.refine_at:
         model = refine(model)
-    batch_size = Batches(ready.material.train, cell.data.batch_size).size
+    batch_size = Batches(ready.material.train, ready.material.batch_size(cell.data.batch_size)).size
     some = None if example is None or len(example) < 2 else example[:2].clone()  # a view would count as a whole
     with explaining_misfits(f"the network {cell.model.name}", some):
         products = None if some is None else analysis.count_multiply_adds(model, some[0])
@@ -169,6 +170,31 @@ def advise_on_steps(ready: Prepared) -> str:
     return on_a_copy(ready.task.model, advice)
 
 
+def advise_on_data(ready: Prepared) -> list[str]:
+    """Lines on the user's own data: classes that cannot be learned, and rows that batches leave out."""
+    material, wanted = ready.material, ready.cell.data.batch_size
+    if not material.fingerprint:
+        return []
+    return [line for line in (material.warning, _advise_on_batches(material, wanted)) if line]
+
+
+def _advise_on_batches(material: Material, wanted: int | None) -> str:
+    batches = Batches(material.train, material.batch_size(wanted))
+    total, size, rows = len(material.train), batches.size, material.rows
+    if wanted is not None and wanted > total:
+        return (
+            f"{total} {rows} do not fill a batch of {wanted}, so that each step takes all of them; a smaller "
+            "data.batch_size makes more steps"
+        )
+    if total % size <= _LEFT_OUT * total:
+        return ""
+    better = max(range(max(1, size // 2), size + 1), key=lambda other: (-(total % other), other))
+    return (
+        f"batches of {size} leave {total % size} of {total} {rows} out of each epoch, others each time; "
+        f"data.batch_size={better} leaves out {total % better}"
+    )
+
+
 def run_cell(
     ready: Prepared, folder: Path, cost: Cost, resources: Resources | None = None, observer: Observer | None = None
 ) -> Result:
@@ -176,7 +202,7 @@ def run_cell(
     cell, material, task = ready.cell, ready.material, ready.task
     resources, observer = resources or Resources(), observer or Observer()
     with quiet_lightning(), noticing_lost_peers(resources.world_size):
-        plan = training_length(cell, task, Batches(material.train, cell.data.batch_size)).plan
+        plan = training_length(cell, task, Batches(material.train, material.batch_size(cell.data.batch_size))).plan
         fabric = _make_fabric(cell, resources, several_turns=len(task.turns(plan)) > 1)
         refuse_changed_data(folder, material)
         if fabric.is_global_zero:

@@ -14,7 +14,16 @@ import torch
 
 from evolvent._core.errors import EvolventError
 from evolvent._core.files import write_text
-from evolvent.experiments.engine import DataShelf, Prepared, Resources, advise_on_steps, measure_cost, prepare, run_cell
+from evolvent.experiments.engine import (
+    DataShelf,
+    Prepared,
+    Resources,
+    advise_on_data,
+    advise_on_steps,
+    measure_cost,
+    prepare,
+    run_cell,
+)
 from evolvent.experiments.freed_memory import keep_freed_memory
 from evolvent.experiments.observer import Observer, TrainingProgress
 from evolvent.experiments.recipe import Cell
@@ -115,6 +124,8 @@ class Bench:
             self._costs[cell.variant] = measure_cost(prepared)
         if job.first:
             send(Measured(self._costs[cell.variant], advise_on_steps(prepared)))
+            for line in advise_on_data(prepared):
+                send(Warned(line))
         send(Started(resumed=(job.folder / "checkpoints").exists()))
         return run_cell(
             prepared, job.folder, self._costs[cell.variant], self.resources, _Forwarding(send, job.interval)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,7 @@ from evolvent.experiments.recipe import Cell, Recipe
 from evolvent.experiments.record import Result
 from evolvent.networks import list_models
 from evolvent.networks._registry import ModelSpec
+from evolvent.tasks.own_data import ARCHIVE, refuse_two_origins
 from evolvent.tasks.prediction import ImagePredictor, PointPredictor, load_predictor
 
 _LARGEST_BATCH, _LEAST_STEPS = 50, 10  # rows of a step, and steps of an epoch where there are few rows
@@ -83,6 +85,7 @@ def train(
     Raises:
         ConfigError: if settings, data and network do not fit; before anything is written.
     """
+    refuse_two_origins({**_named_by(data), **(settings or {})})
     values = _values(what, data)
     folder = None if out is None else Path(out)
     for key, value in (_section(data, folder) if data is not None else {}).items():
@@ -128,12 +131,19 @@ def _values(what: str | nn.Module, data: ImageData | PointData | None) -> dict[s
     }
 
 
+def _named_by(data: ImageData | PointData | None) -> dict[str, Any]:
+    """What the data say of their origin, as settings."""
+    if data is None:
+        return {}
+    return {f"data.{key}": value for key, value in (data.section or {"npz": data.name}).items()}
+
+
 def _section(data: ImageData | PointData, folder: Path | None) -> dict[str, Any]:
     """What a data section says to read the data again; those that lie in no file are written first."""
     if data.section:
         return dict(data.section)
     name = f"{slug(data.name)}-{data.fingerprint}.npz"
-    path = (Path("runs") / "data" / name if folder is None else folder / "data.npz").absolute()
+    path = (Path("runs") / "data" / name if folder is None else folder / ARCHIVE).absolute()
     path.parent.mkdir(parents=True, exist_ok=True)
     write_npz(path, data)
     return {"npz": str(path)}
@@ -142,6 +152,9 @@ def _section(data: ImageData | PointData, folder: Path | None) -> dict[str, Any]
 class _LineObserver(Observer):
     def __init__(self, line: ProgressLine) -> None:
         self._line = line
+
+    def cell_warns(self, cell: Cell, text: str) -> None:
+        warnings.warn(f"{cell.label}: {text}", stacklevel=2)
 
     def cell_progresses(self, cell: Cell, progress: TrainingProgress) -> None:
         self._line.stage(f"{cell.label}, epoch {progress.epoch}")(progress.share_done)

@@ -14,6 +14,7 @@ from evolvent.experiments.engine import DataShelf, build_model
 from evolvent.experiments.recipe import Cell
 from evolvent.experiments.record import read_record
 from evolvent.tasks import Figure, Findings, LabelledImages, Task
+from evolvent.tasks.own_data import found_again
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,8 @@ class TrainedCell:
 def load_trained(folder: Path, shelf: DataShelf) -> TrainedCell:
     """Read a trained cell and the data that it names."""
     cell = read_record(folder).cell
-    material = shelf.material(cell)
+    found = found_again(cell.data, folder, shelf.folder)
+    material = shelf.material(cell.model_copy(update={"data": found}))
     task = cell.kind(build_model(cell, material), material, cell.setup)
     task.load_kept(folder / "model")
     return TrainedCell(cell, material, task, data_warning(folder, material))

@@ -80,7 +80,7 @@ class Training:
         share = {"rank": fabric.global_rank, "world_size": fabric.world_size}
         self.cell, self.task, self.material = cell, task, material
         self.fabric, self.folder, self.tell = fabric, folder, tell
-        self.batches = Batches(material.train, cell.data.batch_size, cell.seed, **share)
+        self.batches = Batches(material.train, material.batch_size(cell.data.batch_size), cell.seed, **share)
         self.watched = watched_batches(cell, material, **share)
         self.length = training_length(cell, task, self.batches)
         self.step = 0

@@ -75,8 +75,10 @@ def model_folder(folder: Path) -> Path:
     """The folder of the saved model: the given one, or that of the only training of a run folder.
 
     Raises:
-        ModelFileError: if a run folder has several trainings; the message names them.
+        ModelFileError: if there is no such folder, or a run folder has several trainings; the message names them.
     """
+    if not folder.exists():
+        raise ModelFileError(f"there is no folder {folder}. Give the folder of a run or of a saved model.")
     if (folder / WEIGHTS).is_file():
         return folder
     if (folder / MODEL / WEIGHTS).is_file():

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from evolvent._core.errors import EvolventError
-from evolvent.experiments.catalogue import load_recipe, recipe_names
+from evolvent.experiments.catalogue import load_recipe, recipe_names, recipe_values
 from evolvent.experiments.recipe import Recipe
 from evolvent.report.numbers import count, write_difference
 from evolvent.report.runs import Run
 from evolvent.report.summary import SummaryRow, ranked
+from evolvent.tasks.own_data import OWN
 
 _LISTED = 8  # settings that are named one by one
 _SECTIONS = ("model", "data", "task", "optimizer", "schedule", "training", "variants")
@@ -22,7 +23,10 @@ def data_names(run: Run) -> list[str]:
 
 
 def departures(recipe: Recipe) -> dict[str, tuple[Any, Any]]:
-    """Settings that differ from those of the shipped recipe of this name, by their dotted keys; before and now."""
+    """Settings that differ from those of the shipped recipe of this name, by their dotted keys; before and now.
+
+    A path of the user's own data departs from nothing where the recipe asks for one.
+    """
     if recipe.name not in recipe_names():
         return {}
     try:
@@ -31,10 +35,20 @@ def departures(recipe: Recipe) -> dict[str, tuple[Any, Any]]:
         return {}
     if not isinstance(shipped, Recipe):
         return {}
-    before, now = ({key: value for name in _SECTIONS for key, value in _leaves(getattr(one, name), name)}
-                   for one in (shipped, recipe))  # fmt: skip
+    before, now, written = map(_settings, (dict(shipped), dict(recipe), recipe_values(recipe.name)))
+    before |= {key: written.get(key) for key in before if _is_path(key)}  # absolute ones change with the folder
     keys = [key for key in dict.fromkeys([*before, *now]) if before.get(key) != now.get(key)]
-    return {key: (before.get(key), now.get(key)) for key in keys}
+    asked = {key for key in keys if _is_path(key) and key in before and key in now}
+    return {key: (before.get(key), now.get(key)) for key in keys if key not in asked}
+
+
+def _settings(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for name in _SECTIONS for key, value in _leaves(values.get(name), name)}
+
+
+def _is_path(key: str) -> bool:
+    *_, section, last = ["", *key.split(".")]
+    return section == "data" and last in OWN
 
 
 def departure_sentence(recipe: Recipe) -> str:

@@ -146,7 +146,10 @@ def confusion(run: str | os.PathLike[str]) -> Figure:
     found = [(record, record.findings) for record in map(read_record, cell_folders(Path(run)))]
     done = [(record, one.matrices[0]) for record, one in found if one is not None and one.matrices]
     if len(done) != 1:
-        raise ConfigError(f"a confusion matrix is drawn of one finished classifier; {run} has {len(done)} of them.")
+        raise ConfigError(
+            "a confusion matrix is drawn of one finished training of the task classification, segmentation or nodes; "
+            f"{run} has {len(done)} of them. Give the folder of one."
+        )
     [(record, matrix)] = done
     shares = row_shares(matrix.counts)
     figure, [axes] = _panels(1, side=max(4.2, min(9.0, 0.35 * len(shares) + 2)))

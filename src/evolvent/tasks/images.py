@@ -31,10 +31,11 @@ from evolvent.data import (
     reduced,
     split,
 )
+from evolvent.data.own.parts import unseen_warning
 from evolvent.networks import ImageNetwork
 from evolvent.networks.roughness import weight_roughness
 from evolvent.tasks.findings import Features
-from evolvent.tasks.own_data import OwnPath, TestShare, check_origin, found_again
+from evolvent.tasks.own_data import OwnPath, TestShare, check_origin, existing
 from evolvent.tasks.prediction import ImageForm
 from evolvent.tasks.task import DataSettings, Setup, Sums, Task, TaskSettings
 
@@ -146,7 +147,12 @@ class ImageTask(Task):
             watched, train = split(train, data.validation, _SPLIT_SEED)
             _check_parts(data.validation, watched, train)
         if data.fraction < 1:
-            train, _ = split(train, data.fraction, _SPLIT_SEED)
+            train, unused = split(train, data.fraction, _SPLIT_SEED)
+            if not len(train):
+                raise ConfigError(
+                    f"data.fraction of {data.fraction:g} keeps none of {len(unused):,} training images. Choose a "
+                    "larger one."
+                )
         channels, height, width = train.shape
         if data.augment.pad > min(height, width):
             raise ConfigError(
@@ -165,6 +171,7 @@ class ImageTask(Task):
             options=options | {"readout": "segmentation" if cls.has_masks else "classification"},
             rows="images",
             fingerprint="" if data.name else found.fingerprint,
+            warning="" if data.name else unseen_warning(train.class_counts(), found.test.class_counts(), train.classes),
         )
 
     @abstractmethod
@@ -247,9 +254,9 @@ class ImageTask(Task):
 
 def _read(data: ImageDataSettings, folder: Path | None) -> ImageData:
     if data.folder:
-        return from_folder(found_again(data.folder, folder), test=data.test, resize=data.resize)
+        return from_folder(existing("folder", data.folder, folder), test=data.test, resize=data.resize)
     if data.npz:
-        found = from_npz(found_again(data.npz, folder), test=data.test)
+        found = from_npz(existing("npz", data.npz, folder), test=data.test)
         if not isinstance(found, ImageData):
             raise ConfigError(f"{data.npz} has points, not images. Set task.name to points.")
         return found

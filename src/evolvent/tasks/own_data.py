@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 from pydantic import AfterValidator, Field
 
-from evolvent._core.errors import DataError
+from evolvent._core.errors import ConfigError, DataError, shortened
+
+if TYPE_CHECKING:
+    from evolvent.tasks.task import DataSettings
 
 ORIGINS = ("name", "kind", "folder", "npz", "csv")
 """Keys of a data section that say where the data come from; one of them is given."""
 OWN = ("folder", "npz", "csv")
 """Those that name files of the user's own."""
+ARCHIVE = "data.npz"
+"""File of a run folder with the arrays that were trained on, if they lay in no file."""
 FOR_OWN = ("test", "resize", "label")
 """Keys that say more of the user's own files."""
 
@@ -47,18 +52,52 @@ def check_origin(given: dict[str, Any], allowed: Sequence[str], own_keys: Sequen
         raise ValueError(f"{useless[0]} is for your own data; a known set has its own split and size")
 
 
-def found_again(recorded: str, given: Path | None) -> Path:
-    """Where own data lie now: where they were recorded, or else where the user says.
+def refuse_two_origins(settings: Mapping[str, Any]) -> None:
+    """Refuse settings, by dotted keys, that name data in two ways: the later one would drop the other in silence."""
+    section = settings.get("data")
+    named = {key: (section if isinstance(section, dict) else {}).get(key) for key in ORIGINS}
+    named |= {key: settings[f"data.{key}"] for key in ORIGINS if f"data.{key}" in settings}
+    given = {key: value for key, value in named.items() if value is not None}
+    if len(given) > 1:
+        told = " and ".join(f"data.{key}={shortened(str(value), 40)}" for key, value in given.items())
+        raise ConfigError(f"settings name the data {len(given)} times: {told}. Give one of them.")
+
+
+def existing(key: str, stated: str, given: Path | None) -> Path:
+    """Where own data lie: where the data section says under ``key``, or else where the user says with ``--data``.
+
+    Raises:
+        DataError: if there is nothing.
+    """
+    for place in (Path(stated), given):
+        if place is not None and place.exists():
+            return place
+    raise DataError(f"there is no file or folder {stated}. Give the path of your data: --set data.{key}=PATH.")
+
+
+def found_again(data: DataSettings, run: Path, given: Path | None) -> DataSettings:
+    """The data section of a finished training, with the place where its own data lie now.
+
+    An archive that a training wrote into its run folder moves with it, so that it is looked for there first.
+
+    Args:
+        data: as it was recorded.
+        run: folder of the training.
+        given: where else the user says that the data are.
 
     Raises:
         DataError: if they are not there any more.
     """
-    place = Path(recorded)
-    if place.exists():
-        return place
-    if given is not None and given.exists():
-        return given
-    raise DataError(f"the data are not at {place} any more. Put them back, or say where they are with --data.")
+    key = next((key for key in OWN if getattr(data, key, None)), None)
+    if key is None:
+        return data
+    recorded = Path(getattr(data, key))
+    whole = run.parent.parent if run.parent.name == "cells" else run
+    inside = whole / ARCHIVE if recorded.name == ARCHIVE else None
+    found = next((place for place in (inside, recorded, given) if place is not None and place.exists()), None)
+    if found is None:
+        raise DataError(f"the data are not at {recorded} any more. Put them back, or say where they are with --data.")
+    return data.model_copy(update={key: str(found.absolute())})
 
 
 def with_full_paths(section: Any) -> Any:

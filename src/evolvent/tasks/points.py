@@ -15,12 +15,13 @@ from torch.nn import functional as F
 from evolvent._core.errors import ConfigError
 from evolvent._core.randomness import Stream, derive_seed, key
 from evolvent.data import Batches, Material, PointCloud, PointData, TensorSource, from_csv, from_npz, stratified
+from evolvent.data.own.parts import unseen_warning
 from evolvent.networks import PointNetwork
 from evolvent.tasks.accuracy import class_figures, class_sums
 from evolvent.tasks.findings import Animation, Figure, Findings
 from evolvent.tasks.flow_view import FeatureRecord, decision_regions, evenly_chosen, feature_path, turning_view
 from evolvent.tasks.optimizers import OptimizerConfig
-from evolvent.tasks.own_data import OwnPath, TestShare, found_again
+from evolvent.tasks.own_data import OwnPath, TestShare, existing
 from evolvent.tasks.prediction import PointForm
 from evolvent.tasks.task import DataSettings, Plan, Setup, Sums, Task, TaskSettings, Turn, register_task, trainable
 
@@ -122,7 +123,8 @@ class Points(Task):
         """Points are drawn, unless there is a file of them."""
         if not data.own:
             return None
-        place, share = found_again(data.own, folder), data.test if isinstance(data.test, float) else None
+        place = existing("csv" if data.csv else "npz", data.own, folder)
+        share = data.test if isinstance(data.test, float) else None
         found = from_csv(place, label=data.label, test=share) if data.csv else from_npz(place, test=share)
         if not isinstance(found, PointData):
             raise ConfigError(f"{place} has images, not points. Set task.name to classification.")
@@ -207,11 +209,13 @@ def _own_material(found: PointData, data: PointsData) -> Material:
     form = PointForm.of(x, found.columns, found.classes)
     further, rest = stratified(y, data.validation * len(found.classes), _SPLIT_SEED)
     train = OwnPoints(x[rest], y[rest], form)
+    trained = torch.bincount(y[rest], minlength=len(found.classes)).tolist()
     test = train if data.test == "same" else OwnPoints(*found.test, form)
     options = {"num_classes": len(found.classes), "in_features": x.shape[1], "width": max(8, x.shape[1])}
     return Material(
         found.name, train, OwnPoints(x[further], y[further], form) if data.validation else test, test,
         origin=found.source, rows="points", example=_example(test), options=options, fingerprint=found.fingerprint,
+        warning=unseen_warning(trained, found.class_counts()[1], found.classes),
     )  # fmt: skip
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -13,12 +14,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from evolvent._core.errors import ConfigError, DataError, ModelFileError, ShapeError
+from evolvent._core.errors import ConfigError, DataError, ModelFileError, ShapeError, shortened
 from evolvent._core.files import write_json
 from evolvent._core.notebook import html_table
 from evolvent.data import PictureReader, Preprocess, picture_reader
 from evolvent.data.own.arrays import as_array, pixels
-from evolvent.data.own.table import read_table
+from evolvent.data.own.table import Table, read_table
 from evolvent.data.picture_readers import picture_form
 from evolvent.data.preprocess import mean_of_squares
 from evolvent.networks import load
@@ -201,7 +202,7 @@ class ImagePredictor:
         if len(inputs) == 0:
             raise ConfigError("there are no images to predict. Give at least one.")
         names = [str(one) for one in inputs] if files else [str(row) for row in range(len(inputs))]
-        images = None if files else self._checked(pixels(as_array(inputs), "images"))
+        images = None if files else self._checked(as_array(inputs))
         answers = []
         for first in range(0, len(names), _AT_ONCE):
             some = slice(first, first + _AT_ONCE)
@@ -227,11 +228,13 @@ class ImagePredictor:
         images = torch.from_numpy(np.stack([self.form.reader.decode(_file(name)) for name in names]))
         return mean_of_squares(images, self.form.reduce) if self.form.reduce > 1 else images
 
-    def _checked(self, images: Tensor) -> Tensor:
+    def _checked(self, array: np.ndarray) -> Tensor:
+        images = pixels(array, "images")
         if images.shape[1:] != self.input_shape:
             raise ShapeError(
-                f"this network was trained on images of shape {self.input_shape}, got {tuple(images.shape[1:])}. Give "
-                "paths of files, which are resized, or arrays of that shape."
+                f"this network was trained on images of shape {self.input_shape}, got an array of shape {array.shape}, "
+                f"read as {len(images)} images. Give paths of files, which are resized, or images of that shape; a "
+                "single one as image[None]."
             )
         return images
 
@@ -273,19 +276,27 @@ class PointPredictor:
         return self.form.classes
 
     def __call__(self, inputs: Any, tell: Tell = lambda share: None) -> Predictions:
-        """The classes of points: paths of ``.csv`` files with the columns of the training, or numbers (N, d)."""
+        """The classes of points: paths of ``.csv`` files with the columns of the training, or numbers (N, d).
+
+        Columns are found by their names, in any order; a table that names none of them so must have as many.
+        """
         if isinstance(inputs, (str, os.PathLike)):
             inputs = [inputs]
         if isinstance(inputs, (list, tuple)) and all(isinstance(one, (str, os.PathLike)) for one in inputs):
-            parts = [(str(path), self._read(path)) for path in inputs]
-            names = [f"{path}:{row}" for path, x in parts for row in range(1, len(x) + 1)]
-            x = torch.cat([part for _, part in parts])
+            tables = [read_table(path) for path in inputs]
+            parts = [torch.from_numpy(table.numbers(self._columns(table))) for table in tables]
+            self._warn_of_names(tables)
+            names = [f"{path}:{row}" for path, x in zip(inputs, parts, strict=True) for row in range(1, len(x) + 1)]
+            x = torch.cat(parts)
         else:
             x = torch.as_tensor(as_array(inputs)).float()
             names = [str(row) for row in range(len(x))]
         if x.ndim != 2 or x.shape[1] != len(self.form.columns) or len(x) == 0:
             wanted = f"{len(self.form.columns)} features ({', '.join(self.form.columns[:6])})"
             raise ShapeError(f"this network takes points of {wanted}, got {tuple(x.shape)}.")
+        if not x.isfinite().all():
+            row = int((~x.isfinite()).any(1).nonzero()[0, 0])
+            raise DataError(f"row {row} of {len(x):,} has numbers that are not finite. Mend or leave out such rows.")
         with evaluating(self.network):
             answers = self.network(self.form.scaled(x).to(next(self.network.parameters())))
         tell(1.0)
@@ -299,12 +310,30 @@ class PointPredictor:
         example = mean + deviation * torch.randn(count, len(mean), generator=draw)
         return nn.Sequential(_Scaling(mean, deviation), self.network, nn.Softmax(dim=1)).eval(), example
 
-    def _read(self, path: str | os.PathLike[str]) -> Tensor:
-        """The columns of the training; in a table without their names, the first so many."""
-        table = read_table(path)
-        known = set(self.form.columns) <= set(table.columns)
-        columns = list(self.form.columns) if known else table.columns[: len(self.form.columns)]
-        return torch.from_numpy(table.numbers(columns))
+    def _columns(self, table: Table) -> list[str]:
+        """Those of the training; of a table that has not all of these names, all columns in their order."""
+        if self._names_fit(table):
+            return list(self.form.columns)
+        if len(table.columns) != len(self.form.columns):
+            raise DataError(
+                f"{table.path.name} must have the columns {_listed(self.form.columns)}, in any order, or just so many "
+                f"without names; it has {len(table.columns)}: {_listed(table.columns)}. Rename them, or leave out "
+                "those that are not needed."
+            )
+        return table.columns
+
+    def _names_fit(self, table: Table) -> bool:
+        return set(self.form.columns) <= set(table.columns)
+
+    def _warn_of_names(self, tables: Sequence[Table]) -> None:
+        """Once for all files, of the first whose columns are named otherwise."""
+        other = next((table for table in tables if table.named and not self._names_fit(table)), None)
+        if other is not None:
+            warnings.warn(
+                f"{other.path.name} has the columns {_listed(other.columns)}, which are taken in this order as "
+                f"{_listed(self.form.columns)}, as in the training.",
+                stacklevel=3,
+            )
 
 
 def load_predictor(run: str | os.PathLike[str]) -> ImagePredictor | PointPredictor:
@@ -342,6 +371,10 @@ def _stored(path: Path) -> dict[str, Any]:
     if not isinstance(values, dict) or values.get("format") != _FORMAT:
         raise ModelFileError(f"{path} was written by another version; this one reads format {_FORMAT}.")
     return values
+
+
+def _listed(columns: Sequence[str]) -> str:
+    return shortened(", ".join(columns), 60)
 
 
 def _file(name: str) -> Path:

@@ -242,3 +242,18 @@ def test_missing_tables_and_columns(tmp_path):
 
 def test_known_sets_say_how_they_are_read_again():
     assert load("digits").section == {"name": "digits"}
+
+
+@pytest.mark.parametrize("shape", [(2,), (4, 4)])
+def test_test_rows_of_classes_that_are_never_trained_on_are_refused(shape):
+    x = np.zeros((40, *shape), np.uint8)
+    with pytest.raises(DataError, match=r"no class of the test part \(7, 8\) occurs in the training part"):
+        from_arrays(x[:4], [0, 1, 0, 1], x[:3], [7, 8, 7])
+    with pytest.raises(DataError, match=r"no class of the test part .* occurs in the training part"):
+        from_arrays(x, np.arange(40))
+
+
+def test_masks_of_classes_that_are_never_trained_on_are_refused():
+    x, masks = np.zeros((4, 4, 4), np.uint8), np.zeros((4, 4, 4), np.uint8)
+    with pytest.raises(DataError, match=r"no class of the test part \(2\) occurs"):
+        from_arrays(x, masks, x, masks + 2)

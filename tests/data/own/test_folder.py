@@ -215,6 +215,13 @@ def test_masks_that_do_not_fit_are_refused(masked):
         from_folder(masked)
 
 
+@pytest.mark.parametrize("resize", [None, (3, 4)])
+def test_masks_of_another_size_than_their_image_are_refused(masked, resize):
+    save(masked / "masks" / "2.png", np.zeros((3, 8), np.uint8))
+    with pytest.raises(DataError, match=r"2\.png is 3 x 8, its image images/2\.jpg 6 x 8. Give a mask of the image's"):
+        from_folder(masked, resize=resize)
+
+
 def test_the_example_can_be_read_and_is_not_written_twice(tmp_path):
     root = write_example(tmp_path / "shapes")
     found = from_folder(root)

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from evolvent._core.errors import DataError
 from evolvent.data.image_set import ImageData, ImageSet
-from evolvent.data.own.parts import class_numbers, held_out_rows, refuse_second_test
+from evolvent.data.own.parts import class_numbers, held_out_rows, refuse_second_test, refuse_unknown_test
 from evolvent.data.own.point_set import PointData
 
 IGNORE = 255
@@ -163,6 +163,7 @@ def image_data(name: str, sets: Sequence[ImageSet], test: float | None, source: 
         held, rest = held_out_rows(strata, test, name)
         sets = train.subset(rest), train.subset(held)
         drawn = f", {len(held) / len(train):.0%} of them drawn for testing"
+    refuse_unknown_test(sets[0].class_counts(), sets[1].class_counts(), train.classes, name)
     text = f"{source}, {len(sets[0]):,} / {len(sets[1]):,} images{drawn}"
     return ImageData(name, sets[0], sets[1], text, **more)
 
@@ -185,4 +186,5 @@ def _points(
         (x, y), (held, rest) = tensors[0], held_out_rows(labels[0], test, name)
         tensors = [(x[rest], y[rest]), (x[held], y[held])]
     found = PointData(name, tensors[0], tensors[1], names, named, "")
+    refuse_unknown_test(*found.class_counts(), names, name)
     return replace(found, source=f"arrays in memory, {len(found.train[1]):,} / {len(found.test[1]):,} points")

@@ -33,9 +33,9 @@ def from_folder(
     """Your own folder of PNG and JPEG images as data for trainings.
 
     Either there is one folder for each class, named after it, or ``images`` and ``masks``, where a mask is a PNG with
-    the name of its image whose pixels are labels: 0, 1, ... and 255 for none, or just 0 and 255. A file ``classes.txt``
-    beside the masks names their classes, one in each line. All this may lie in ``train`` and ``test`` (and ``val``).
-    Images are grey if all of them are, else RGB.
+    the name and size of its image whose pixels are labels: 0, 1, ... and 255 for none, or just 0 and 255. A file
+    ``classes.txt`` beside the masks names their classes, one in each line. All this may lie in ``train`` and ``test``
+    (and ``val``). Images are grey if all of them are, else RGB.
 
     Args:
         folder: that contains them.
@@ -162,9 +162,21 @@ def _labelled(found: dict[str, _Listing], reader: Stretched, root: Path) -> dict
 def _masked(found: dict[str, _Listing], reader: Stretched, root: Path) -> dict[str, ImageSet]:
     parts = []
     for part in found.values():
+        _check_mask_sizes(part)
         masks = np.stack([read_mask(part.folder / name, reader.height, reader.width) for name in part.labels])
         parts.append((ImageFiles(part.folder, part.names, reader)[:], masks))
     file = root / _NAMES_FILE
     names = [line.strip() for line in file.read_text(encoding="utf-8").splitlines()] if file.is_file() else []
     sets = masked_sets(parts, [name for name in names if name] or None, str(root))
     return dict(zip(found, sets, strict=True))
+
+
+def _check_mask_sizes(part: _Listing) -> None:
+    """Refuse masks that are not as large as their images: stretched, they would label other pixels."""
+    for name, mask in zip(part.names, part.labels, strict=True):
+        image, labels = picture_form(part.folder / name), picture_form(part.folder / mask)
+        if image[1:] != labels[1:]:
+            raise DataError(
+                f"{part.folder / mask} is {labels.height} x {labels.width}, its image {name} {image.height} x "
+                f"{image.width}. Give a mask of the image's size; data.resize resizes both together."
+            )

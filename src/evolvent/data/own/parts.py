@@ -69,6 +69,38 @@ def held_out_rows(strata: Tensor, fraction: float | None, what: str) -> tuple[Te
     return stratified(strata, count, _SPLIT_SEED, Stream.TEST_SPLIT)
 
 
+def refuse_unknown_test(train: Sequence[int], test: Sequence[int], classes: Sequence[str], what: str) -> None:
+    """Refuse a test part that has no class of the training part; both are given as rows of each class."""
+    unseen = unseen_classes(train, test, classes)
+    if unseen and len(unseen) == sum(map(bool, test)):
+        raise DataError(
+            f"{what}: no class of the test part ({_listed(unseen)}) occurs in the training part, so that none can be "
+            "learned. Give training rows of these classes, or other test rows."
+        )
+
+
+def unseen_warning(train: Sequence[int], test: Sequence[int], classes: Sequence[str]) -> str:
+    """One line if the test part has classes that the training part has not; else empty.
+
+    >>> unseen_warning([5, 0, 5], [1, 1, 1], ("cat", "dog", "emu"))
+    '1 class of the test part has no training rows and cannot be learned: dog'
+    """
+    unseen = unseen_classes(train, test, classes)
+    if not unseen:
+        return ""
+    have = "class of the test part has" if len(unseen) == 1 else "classes of the test part have"
+    return f"{len(unseen)} {have} no training rows and cannot be learned: {_listed(unseen)}"
+
+
+def unseen_classes(train: Sequence[int], test: Sequence[int], classes: Sequence[str]) -> list[str]:
+    """Classes with test rows and without training rows."""
+    return [name for name, known, asked in zip(classes, train, test, strict=True) if asked and not known]
+
+
+def _listed(names: Sequence[str]) -> str:
+    return shortened(", ".join(names))
+
+
 def refuse_second_test(fraction: float | None, what: str) -> None:
     """A share of test rows makes no sense where there are test rows already."""
     if fraction is not None:

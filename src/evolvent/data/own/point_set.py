@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from evolvent._core.errors import ShapeError
@@ -37,6 +38,11 @@ class PointData:
             if x.ndim != 2 or x.shape[1] != len(self.columns) or y.shape != x.shape[:1]:
                 shapes = f"{tuple(x.shape)} and {tuple(y.shape)}"
                 raise ShapeError(f"points must be (N, {len(self.columns)}) with N classes, got {shapes}.")
+
+    def class_counts(self) -> tuple[list[int], list[int]]:
+        """Training and test points of each class."""
+        train, test = (torch.bincount(y, minlength=len(self.classes)).tolist() for _, y in (self.train, self.test))
+        return train, test
 
     @cached_property
     def fingerprint(self) -> str:

@@ -25,6 +25,11 @@ class Table:
     rows: list[list[str]]
     first_line: int  # of the file, in which the first row stands
 
+    @property
+    def named(self) -> bool:
+        """Whether the file itself names its columns."""
+        return self.first_line > 1
+
     def numbers(self, columns: Sequence[str]) -> np.ndarray:
         """Some columns as float32 (N, columns)."""
         places = [self.place(name) for name in columns]
