@@ -13,6 +13,7 @@ from evolvent.experiments.record import (
     Cost,
     Result,
     read_findings,
+    read_json,
     read_recipe,
     read_record,
     read_result,
@@ -104,9 +105,17 @@ def test_every_file_says_its_format_and_a_later_one_is_refused_in_one_line(tiny,
 )
 def test_a_damaged_or_foreign_result_is_one_line(tmp_path, content, said):
     (tmp_path / "result.json").write_text(content)
-    with pytest.raises(ConfigError, match=rf"result.json {said}.* Delete .* --resume") as caught:
+    with pytest.raises(ConfigError, match=rf"result.json {said}.* Delete this file alone and .* --resume") as caught:
         read_result(tmp_path)
     assert "\n" not in str(caught.value)
+
+
+def test_a_damaged_side_file_is_deleted_alone_and_never_its_folder(tmp_path):
+    for name in ("environment.json", "findings.json", "result.json"):
+        (tmp_path / name).write_text("{")
+        with pytest.raises(ConfigError, match="Delete this file (alone|and result.json, nothing else)") as caught:
+            read_json(tmp_path / name)
+        assert f"Delete {tmp_path}" not in str(caught.value)
 
 
 @pytest.mark.parametrize("content", ["a: [", "- a"])

@@ -88,8 +88,12 @@ def cell_folders(folder: Path) -> list[Path]:
         own = [folder] if (folder / "config.yaml").is_file() else []
         found = own + sorted(path.parent for path in (folder / "cells").glob("*/config.yaml"))
     if not found:
-        raise ConfigError(f"{folder} is not a run folder: it has no config.yaml. Runs lie below runs/<recipe>/<id>.")
+        raise not_a_run(folder)
     return found
+
+
+def not_a_run(folder: Path) -> ConfigError:
+    return ConfigError(f"{folder} is not a run folder: it has no config.yaml. Runs lie below runs/<recipe>/<id>.")
 
 
 def check_still_there(folder: Path) -> None:
@@ -126,7 +130,7 @@ def read_record(folder: Path) -> Record:
     """Everything the folder of a cell holds; unfinished parts are None or empty."""
     cell = read_cell(folder)
     if cell is None:
-        raise ConfigError(f"{folder} is not a run folder: it has no config.yaml. Runs lie below runs/<recipe>/<id>.")
+        raise not_a_run(folder)
     result = read_result(folder)
     return Record(
         folder=folder,
@@ -177,7 +181,7 @@ def read_json(path: Path) -> dict[str, Any] | None:
     Raises:
         ConfigError: if the file is damaged, or was not written by this version.
     """
-    advice = f"Delete {path.parent} and add --resume to make it again."
+    advice = _advice(path)
     with reading(path, advice):
         if not path.is_file():
             return None
@@ -188,6 +192,16 @@ def read_json(path: Path) -> dict[str, Any] | None:
     values = unsealed(values, str(path))
     del values["format"]
     return values
+
+
+def _advice(path: Path) -> str:
+    """What to do about a damaged file: never to delete more than that, for the model lies beside it."""
+    again = "add --resume to `evolvent run`, which writes it again from the last checkpoint."
+    if path.name == "findings.json" and is_finished(path.parent):
+        return f"Delete this file and result.json, nothing else, and {again}"
+    if path.name in ("result.json", "findings.json"):
+        return f"Delete this file alone and {again}"
+    return "Delete this file alone to go on without it."
 
 
 def write_run_json(path: Path, values: dict[str, Any], indent: int | None = 2) -> None:
