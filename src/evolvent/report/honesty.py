@@ -7,13 +7,12 @@ from typing import Any
 
 from evolvent._core.errors import EvolventError
 from evolvent.experiments.catalogue import load_recipe, recipe_names
-from evolvent.experiments.recipe import Recipe
+from evolvent.experiments.recipe import Recipe, differences
 from evolvent.report.numbers import count, write_difference
 from evolvent.report.runs import Run
 from evolvent.report.summary import SummaryRow, ranked
 
 _LISTED = 8  # settings that are named one by one
-_SECTIONS = ("model", "data", "task", "optimizer", "schedule", "training", "variants")
 
 
 def data_names(run: Run) -> list[str]:
@@ -31,10 +30,7 @@ def departures(recipe: Recipe) -> dict[str, tuple[Any, Any]]:
         return {}
     if not isinstance(shipped, Recipe):
         return {}
-    before, now = ({key: value for name in _SECTIONS for key, value in _leaves(getattr(one, name), name)}
-                   for one in (shipped, recipe))  # fmt: skip
-    keys = [key for key in dict.fromkeys([*before, *now]) if before.get(key) != now.get(key)]
-    return {key: (before.get(key), now.get(key)) for key in keys}
+    return differences(shipped.given, recipe.given)
 
 
 def departure_sentence(recipe: Recipe) -> str:
@@ -83,12 +79,6 @@ def difference_sentence(rows: Sequence[SummaryRow]) -> str:
         f"On average {first.label} and {second.label} differ by {apart}, which does not exceed twice {seen} of "
         f"{count(few)} seeds: neither is shown to be better."
     )
-
-
-def _leaves(value: Any, path: str) -> list[tuple[str, Any]]:
-    if isinstance(value, dict) and value:
-        return [leaf for key, inner in value.items() for leaf in _leaves(inner, f"{path}.{key}")]
-    return [(path, value)]
 
 
 def _told(value: Any) -> str:
