@@ -203,6 +203,7 @@ class Recipe(Config):
     variants: dict[str, dict[str, Any]] = {}
     seeds: list[Seed] = Field(default=[0], min_length=1)
     published: list[PublishedFigure] = []
+    cautions: list[str] = Field(default=[], description="what a reader must know of changes; `--set` adds lines")
 
     def cells(self) -> list[Cell]:
         """Every variant with every seed, variants first.

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-from evolvent._core.errors import EvolventError
-from evolvent.experiments.catalogue import load_recipe, recipe_names
-from evolvent.experiments.recipe import Recipe, differences
+from evolvent.experiments.departures import title_on
 from evolvent.report.numbers import count, write_difference
 from evolvent.report.runs import Run
 from evolvent.report.summary import SummaryRow, ranked
 
-_LISTED = 8  # settings that are named one by one
+_LISTED = 8  # runs that are named one by one
 
 
 def data_names(run: Run) -> list[str]:
@@ -20,33 +17,9 @@ def data_names(run: Run) -> list[str]:
     return list(dict.fromkeys(record.cell.data_name for record in run.records))
 
 
-def departures(recipe: Recipe) -> dict[str, tuple[Any, Any]]:
-    """Settings that differ from those of the shipped recipe of this name, by their dotted keys; before and now."""
-    if recipe.name not in recipe_names():
-        return {}
-    try:
-        shipped = load_recipe(recipe.name)
-    except EvolventError:
-        return {}
-    if not isinstance(shipped, Recipe):
-        return {}
-    return differences(shipped.given, recipe.given)
-
-
-def departure_sentence(recipe: Recipe) -> str:
-    """One sentence on the settings that depart from the recipe; empty if there are none."""
-    found = departures(recipe)
-    if not found:
-        return ""
-    told = [f"{key} {_told(old)} → {_told(new)}" for key, (old, new) in list(found.items())[:_LISTED]]
-    more = f" and {len(found) - _LISTED} more" if len(found) > _LISTED else ""
-    return f"Settings that depart from the recipe {recipe.name}: {', '.join(told)}{more}."
-
-
 def honest_title(run: Run) -> str:
     """The recipe's title, and the data if it is not the recipe's own."""
-    moved = run.recipe and any(key.endswith("data.name") for key in departures(run.recipe))
-    return f"{run.title} (here on {', '.join(data_names(run))})" if moved else run.title
+    return title_on(run.recipe, data_names(run)) if run.recipe else run.title
 
 
 def data_warning(runs: Sequence[Run]) -> str:
@@ -79,8 +52,3 @@ def difference_sentence(rows: Sequence[SummaryRow]) -> str:
         f"On average {first.label} and {second.label} differ by {apart}, which does not exceed twice {seen} of "
         f"{count(few)} seeds: neither is shown to be better."
     )
-
-
-def _told(value: Any) -> str:
-    text = "default" if value is None else str(value)
-    return text if len(text) <= 40 else f"{text[:37]}..."
