@@ -278,7 +278,10 @@ def _count_steps(dynamics: nn.Module, steps: int | None) -> int:
 
 
 def _checked_times(times: Sequence[float] | Tensor, end: float) -> list[float]:
-    wanted = [float(t) for t in times]
+    try:
+        wanted = [float(t) for t in times]
+    except (TypeError, ValueError):
+        raise ConfigError(f"times must be a list of numbers such as [0.5], got {described(times)}.") from None
     for t in wanted:
         if not 0 <= t <= end * (1 + _SAME_TIME):
             raise ConfigError(f"times must lie between 0 and T = steps * step_size = {end:g}, got {t:g}.")

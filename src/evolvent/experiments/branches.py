@@ -142,4 +142,5 @@ def _copy(source: Path, target: Path) -> None:
 def _changes(before: Cell | None, now: Cell) -> dict[str, Any]:
     """Settings that differ, by their dotted keys."""
     found = differences(before.model_dump(mode="json") if before else {}, now.model_dump(mode="json"))
-    return {"before": {key: old for key, (old, _) in found.items()}, "now": {key: new for key, (_, new) in found.items()}}
+    before_and_now = [{key: values[place] for key, values in found.items()} for place in (0, 1)]
+    return dict(zip(("before", "now"), before_and_now, strict=True))

@@ -1,4 +1,4 @@
-"""How a recipe that was changed differs from the one that it goes by: settings, data, and what is not compared any more."""
+"""How a recipe that was changed departs from the one that it goes by: settings, data, and what is left out for that."""
 
 from __future__ import annotations
 
