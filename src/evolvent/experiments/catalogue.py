@@ -111,6 +111,10 @@ def with_settings(values: dict[str, Any], settings: Sequence[str]) -> dict[str, 
         key, equals, text = str(setting).partition("=")
         if not equals:
             raise ConfigError(f"--set takes key=value such as optimizer.lr=0.05, got {shortened(repr(setting))}.")
+        if not text.strip():
+            raise ConfigError(
+                f"--set {shortened(key)}= has no value. Write {shortened(key)}=null for the default, or leave it out."
+            )
         values = set_value(values, *_spelt_out(key.strip(), parse_yaml(text, f"--set {shortened(repr(setting))}")))
     return values
 

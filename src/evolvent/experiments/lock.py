@@ -28,11 +28,14 @@ def refuse_other_run(
     if earlier is None:
         return
     if not resume:
-        raise ConfigError(f"{folder} holds a run already. Continue it (--resume), or choose another folder (--out).")
+        raise ConfigError(
+            f"{folder} holds a run already. Continue it with --resume (resume=True in Python), or choose another "
+            "folder with --out (out=...)."
+        )
     if earlier.identity != recipe.identity:
         raise ConfigError(
             f"{folder} holds a run with other settings: its recipe.yaml differs in "
-            f"{named_differences(earlier.given, recipe.given)}. Choose another folder (--out)."
+            f"{named_differences(earlier.given, recipe.given)}. Choose another folder with --out (out=...)."
         )
 
 

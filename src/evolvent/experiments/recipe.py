@@ -218,7 +218,8 @@ class Recipe(Config):
         setting = {name: getattr(self, name) for name in _SECTIONS}
         values = overlay(setting, self.variants.get(variant, {}))
         values |= {"recipe": self.name, "variant": variant}
-        return Cell.read(values, f"variant {variant!r} of recipe {self.name!r}")
+        unnamed = not self.variants and not self.model.get("name")
+        return Cell.read(values, f"recipe {self.name!r}" if unnamed else f"variant {variant!r} of recipe {self.name!r}")
 
     @property
     def scope(self) -> tuple[str, str]:

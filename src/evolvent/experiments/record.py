@@ -197,9 +197,10 @@ def read_json(path: Path) -> dict[str, Any] | None:
 def _advice(path: Path) -> str:
     """What to do about a damaged file: never to delete more than that, for the model lies beside it."""
     again = "add --resume to `evolvent run`, which writes it again from the last checkpoint."
-    if path.name == "findings.json" and is_finished(path.parent):
-        return f"Delete this file and result.json, nothing else, and {again}"
-    if path.name in ("result.json", "findings.json"):
+    if path.stem == "findings":
+        files = "findings.json and result.json" if is_finished(path.parent) else "findings.json"
+        return f"Delete {files}, nothing else, and {again}"
+    if path.name == "result.json":
         return f"Delete this file alone and {again}"
     return "Delete this file alone to go on without it."
 
@@ -246,8 +247,13 @@ def read_findings(folder: Path) -> Findings | None:
 
 def read_arrays(path: Path) -> dict[str, np.ndarray]:
     """The arrays of an npz file, read without pickle; their own checksums must fit."""
-    with reading(path), path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
-        return {name: stored[name] for name in stored.files}
+    with reading(path):
+        content = path.read_bytes()
+    try:
+        with np.load(io.BytesIO(content), allow_pickle=False) as stored:
+            return {name: stored[name] for name in stored.files}
+    except Exception:  # damaged archives fail in many ways; the words of some advise to switch numpy's safety off
+        raise ConfigError(f"{path} is damaged: it is no archive of plain arrays. {_advice(path)}") from None
 
 
 def write_metrics(path: Path, rows: list[dict[str, float]]) -> None:

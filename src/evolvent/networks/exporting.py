@@ -78,7 +78,8 @@ def export_network(
             import_extra(package, "export", "ONNX files")
     target = Path(path)
     if target.is_dir():
-        raise ConfigError(f"{target} is a folder. Name the file to write in it, such as {target / f'model{SUFFIXES[to]}'}.")
+        named = target / f"model{SUFFIXES[to]}"
+        raise ConfigError(f"{target} is a folder. Name the file to write in it, such as {named}.")
     target.parent.mkdir(parents=True, exist_ok=True)
     twin = exportable(network, fixed_steps)
     with torch.no_grad(), tempfile.TemporaryDirectory(dir=target.parent, prefix=".export-") as folder:
