@@ -10,7 +10,7 @@ import yaml
 from evolvent import cli
 from evolvent._core.errors import NonFiniteError
 from evolvent.experiments import training
-from evolvent.experiments.branches import find_branch, read_parent
+from evolvent.experiments.branches import branch_off, find_branch, read_parent
 from evolvent.experiments.checkpoints import LAST, PREVIOUS, read_checkpoint, read_checkpoint_file
 from evolvent.experiments.grid import run_grid
 from evolvent.experiments.health import Health
@@ -164,3 +164,14 @@ def test_without_a_checkpoint_none_is_promised_and_the_next_run_says_that_it_sta
     found = read_parent(branch.folder)
     assert found
     assert (found["parent"], found["step"]) == (str(folder.absolute()), 0)
+
+
+def test_a_cell_that_is_finished_in_the_parent_says_that_it_starts_from_zero(plane, tmp_path):
+    run_grid(plane(), tmp_path / "run")
+    slower = plane(optimizer={"lr": 1e-7})
+    branch = find_branch(slower, tmp_path / "run")
+    [cell] = slower.cells()
+    assert branch.parent
+    said = branch_off(cell, branch.folder, branch.parent)
+    assert said == f"starts from step 0, since it is finished in {branch.parent}"
+    assert read_parent(branch.folder) is None

@@ -87,11 +87,13 @@ def branch_off(cell: Cell, folder: Path, parent: Path) -> str:
     """Put the parent's last good checkpoint of a cell into its new folder.
 
     Returns:
-        One line that says where the cell goes on from; empty if the parent does not hold the cell unfinished.
+        One line that says where the cell goes on from; empty if the parent does not hold the cell.
     """
     origin = next((one for one in cell_folders(parent) if _label(one) == cell.label), None)
-    if origin is None or is_finished(origin) or (folder / LAST).exists():
+    if origin is None or (folder / LAST).exists():
         return ""
+    if is_finished(origin):
+        return f"starts from step 0, since it is finished in {parent}"
     found = last_good(origin)
     step = found[1] if found else 0
     changed = _changes(read_cell(origin), cell)
