@@ -26,7 +26,7 @@ from evolvent.report.tables import tables_section
 from evolvent.tasks.findings import Animation, Field, Findings, Gallery, Matrix, Table
 
 
-@pytest.mark.parametrize("span", [(0.48, 0.525), (0.0895, 0.0985), (0.0, 1.0), (0.9712, 0.9713), (0.0, 3e-9)])
+@pytest.mark.parametrize("span", [(0.472, 0.528), (0.0893, 0.0988), (0.0, 1.0), (0.9712, 0.9713), (0.0, 3e-9)])
 def test_percent_ticks_say_where_they_are(span):
     _, axes = new_plot()
     axes.set_ylim(*span)
