@@ -174,3 +174,14 @@ def test_unknown_strategy_is_answered_with_the_nearest():
 def test_repr_tells_the_discretisation():
     shown = repr(Evolution(hamiltonians(2), Verlet(), step_size=0.25))
     assert "Verlet(), steps=2, step_size=0.25, gradient=Backprop()" in shown
+
+
+@pytest.mark.parametrize("times", [0.5, 5, None, "abc", [None]])
+def test_times_that_are_no_list_of_numbers_are_refused(times):
+    with pytest.raises(ConfigError, match="times must be a list of numbers"):
+        Evolution(Decay(), Euler(), steps=2, step_size=0.5).at(torch.ones(1), times)
+
+
+def test_a_state_that_is_no_tensor_is_refused_at_any_time():
+    with pytest.raises(ShapeError, match="takes a tensor"):
+        Evolution(Decay(), Euler(), steps=2, step_size=0.5).at(None, [0.5])  # type: ignore[arg-type]

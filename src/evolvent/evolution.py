@@ -119,12 +119,13 @@ class Evolution(nn.Module):
         wanted = _checked_times(times, self.steps * self.step_size)
         found: dict[float, State] = {0.0: u0}
         places = {t: _place(t, self.step_size, self.steps) for t in wanted if t > 0}
-        u = self._start(u0) if places else u0
-        for j in range(max((j for j, _ in places.values()), default=-1) + 1):
-            after, mine = self.step(j, u), [(t, share) for t, (k, share) in places.items() if k == j]
-            for t, share in mine:
-                found[t] = self._finish(after, u0) if share == 1 else self._between(j, u, after, share, u0)
-            u = after
+        with explaining_misfits("this evolution", u0):
+            u = self._start(u0) if places else u0
+            for j in range(max((j for j, _ in places.values()), default=-1) + 1):
+                after, mine = self.step(j, u), [(t, share) for t, (k, share) in places.items() if k == j]
+                for t, share in mine:
+                    found[t] = self._finish(after, u0) if share == 1 else self._between(j, u, after, share, u0)
+                u = after
         return [found[t] for t in wanted]
 
     def _between(self, j: int, u: State, after: State, share: float, u0: State) -> State:
@@ -278,7 +279,10 @@ def _count_steps(dynamics: nn.Module, steps: int | None) -> int:
 
 
 def _checked_times(times: Sequence[float] | Tensor, end: float) -> list[float]:
-    wanted = [float(t) for t in times]
+    try:
+        wanted = [float(t) for t in times]
+    except (TypeError, ValueError):
+        raise ConfigError(f"times must be a list of numbers such as [0.5], got {described(times)}.") from None
     for t in wanted:
         if not 0 <= t <= end * (1 + _SAME_TIME):
             raise ConfigError(f"times must lie between 0 and T = steps * step_size = {end:g}, got {t:g}.")

@@ -3,8 +3,10 @@
 import pytest
 import torch
 
-from evolvent.analysis import energy_drift
+from evolvent import create_model
+from evolvent.analysis import energy_drift, largest_stable_step
 from evolvent.dynamics import Hamiltonian, Parabolic, Residual
+from evolvent.errors import ConfigError
 from evolvent.evolution import Evolution
 from evolvent.integrators import Euler, Verlet
 
@@ -53,3 +55,10 @@ def test_dynamics_without_an_energy_give_the_norm(linear_flow):
 
 def test_an_evolution_without_steps_has_one_value():
     assert energy_drift(Evolution([], Euler()), torch.ones(1, 3)).values == (0.0,)
+
+
+@pytest.mark.parametrize("measure", [energy_drift, largest_stable_step])
+def test_a_whole_network_is_refused(measure):
+    network = create_model("hamiltonian", channels=(4,), blocks=1, image_size=8)
+    with pytest.raises(ConfigError, match=f"{measure.__name__} takes one evolution .* got ImageNetwork"):
+        measure(network, torch.randn(2, 3, 8, 8))

@@ -90,6 +90,11 @@ def test_shape_is_that_of_a_batch(shape):
         ev.plan(deep(), shape)
 
 
+def test_a_tensor_for_a_shape_is_named_without_its_values():
+    with pytest.raises(ConfigError, match=r"got float32 of shape \(2, 3, 16, 16\)\."):
+        ev.plan(deep(), torch.randn(2, 3, 16, 16))
+
+
 def test_bytes_are_formatted():
     assert read_bytes("500 MB") == 500_000_000
     assert read_bytes("2gib") == 2 * 2**30

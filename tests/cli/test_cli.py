@@ -60,6 +60,8 @@ def test_recipes_models_and_citations():
     for words in ("mnist-hamiltonian", "task", "classification", "segmentation", "study"):
         assert words in recipes
     assert "504,938" in answer("models", "hamiltonian74")
+    assert "set by" in answer("models", "hamiltonian74")
+    assert "set by" not in answer("models", "hamiltonian")  # a family sets nothing
     assert "@techreport{bohn2021," in answer("cite", "hamiltonian74")
     assert "@inproceedings{he2016deep," in answer("cite", "demo")
     assert "@inproceedings{he2016identity," in answer("cite", "he2016identity")

@@ -90,3 +90,10 @@ def test_work_that_takes_its_time_shows_how_far_it_is(screen):
     with display.working("measuring [a]") as tell:
         tell(0.4)
     assert "measuring [a], 40 %" in console.export_text()
+
+
+def test_the_title_names_data_that_are_not_the_recipes(screen):
+    console = screen(terminal=False)
+    recipe = load_recipe("demo", ["data.name=digits"])
+    display.TerminalObserver(recipe).grid_starts(recipe.cells(), "here")
+    assert f"{recipe.title} (here on digits)" in console.export_text().splitlines()[0]

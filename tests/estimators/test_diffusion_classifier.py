@@ -221,6 +221,26 @@ def test_wrong_labels_are_refused(moons):
         ev.DiffusionClassifier().predict(x)
 
 
+def test_values_that_are_not_finite_are_refused_in_one_line(moons):
+    x, _, few = moons
+    broken = x.copy()
+    broken[3, 1] = np.nan
+    model = ev.DiffusionClassifier().fit(x, few)
+    for call in (lambda: ev.DiffusionClassifier().fit(broken, few), lambda: model.predict(broken)):
+        with pytest.raises(ConfigError, match=r"Input X contains NaN. Drop these rows, or fill them in") as caught:
+            call()
+        assert len(str(caught.value)) < 300
+
+
+def test_one_class_and_a_graph_without_edges_are_warned_of(moons):
+    x, _, few = moons
+    with pytest.warns(UserWarning, match="all labels are of one class, 0"):
+        ev.DiffusionClassifier().fit(x, np.where(few == 1, -1, few))
+    with pytest.warns(UserWarning, match="has no edges between different points"):
+        found = ev.DiffusionClassifier(metric="precomputed").fit(np.eye(4), [0, 1, -1, -1])
+    assert found.transduction_.tolist() == [0, 1, -1, -1]
+
+
 def test_float32_points_stay_float32_and_give_the_same(moons):
     x, y, few = moons
     model = ev.DiffusionClassifier().fit(x.astype(np.float32), few)

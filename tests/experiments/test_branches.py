@@ -10,10 +10,11 @@ import yaml
 from evolvent import cli
 from evolvent._core.errors import NonFiniteError
 from evolvent.experiments import training
-from evolvent.experiments.branches import find_branch, read_parent
+from evolvent.experiments.branches import branch_off, find_branch, read_parent
 from evolvent.experiments.checkpoints import LAST, PREVIOUS, read_checkpoint, read_checkpoint_file
 from evolvent.experiments.grid import run_grid
 from evolvent.experiments.health import Health
+from evolvent.experiments.observer import Observer
 from evolvent.experiments.record import is_finished, read_metrics
 from evolvent.tasks.nonfinite import check_finite
 
@@ -53,7 +54,7 @@ def test_a_checkpoint_from_before_the_explosion_is_kept(parent):
     last, before = (read_checkpoint_file(folder / path) for path in (LAST, PREVIOUS))
     assert (last["step"], last["exploding"]) == (12, True)
     assert (before["step"], before["exploding"]) == (6, False)
-    assert "The checkpoint of step 12 stays. Go on from it with --resume" in said
+    assert "Go on from step 6 with --resume" in said  # as the next test does
     assert len(said) < 300
 
 
@@ -145,7 +146,32 @@ def test_the_layer_is_named_when_only_the_norm_overflows():
     assert "There is no checkpoint yet" in str(caught.value)
 
 
-def test_no_checkpoint_is_promised_where_there_is_none(tiny, tmp_path):
+def test_without_a_checkpoint_none_is_promised_and_the_next_run_says_that_it_starts_from_zero(
+    tiny, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    diverging = tiny(optimizer={"lr": 1e30}, schedule={"name": "constant", "warmup": 0.0})
+    folder = find_branch(diverging, None).folder
     with pytest.raises(NonFiniteError, match="There is no checkpoint yet"):
-        run_grid(tiny(optimizer={"lr": 1e30}, schedule={"name": "constant", "warmup": 0.0}), tmp_path / "run")
-    assert read_checkpoint(tmp_path / "run") is None
+        run_grid(diverging, folder)
+    assert read_checkpoint(folder) is None
+    slower = tiny(schedule={"name": "constant", "warmup": 0.0})
+    branch, told = find_branch(slower, None), []
+    observer = Observer()
+    monkeypatch.setattr(observer, "cell_branches", lambda cell, text: told.append(text), raising=True)
+    run_grid(slower, branch.folder, resume=True, parent=branch.parent, observer=observer)
+    assert told == [f"starts from step 0, since {folder} has no checkpoint"]
+    found = read_parent(branch.folder)
+    assert found
+    assert (found["parent"], found["step"]) == (str(folder.absolute()), 0)
+
+
+def test_a_cell_that_is_finished_in_the_parent_says_that_it_starts_from_zero(plane, tmp_path):
+    run_grid(plane(), tmp_path / "run")
+    slower = plane(optimizer={"lr": 1e-7})
+    branch = find_branch(slower, tmp_path / "run")
+    [cell] = slower.cells()
+    assert branch.parent
+    said = branch_off(cell, branch.folder, branch.parent)
+    assert said == f"starts from step 0, since it is finished in {branch.parent}"
+    assert read_parent(branch.folder) is None

@@ -72,3 +72,15 @@ def test_a_bad_file_is_one_line(tmp_path, text, error):
 def test_a_malformed_setting_is_refused(setting):
     with pytest.raises((ConfigError, UnknownNameError)):
         load_recipe("demo", [setting])
+
+
+@pytest.mark.parametrize("setting", ["training.epochs=", "training.epochs= ", "seeds="])
+def test_a_setting_without_a_value_is_refused(setting):
+    with pytest.raises(ConfigError, match=r"has no value. Write \S+=null for the default"):
+        load_recipe("demo", [setting])
+    assert load_recipe("demo", ["training.clip_norm=null"])
+
+
+def test_a_recipe_without_a_network_is_named_alone():
+    with pytest.raises(ConfigError, match=r"^recipe 'demo': the key 'model.name' is missing"):
+        load_recipe("demo", ["model={}", "variants={}"])

@@ -12,7 +12,9 @@ from damage import DAMAGES, READERS, make
 from evolvent._core.errors import ConfigError, EvolventError
 from evolvent._core.yaml_text import parse_yaml
 from evolvent.experiments import load_recipe
+from evolvent.experiments.grid import run_grid
 from evolvent.experiments.record import read_metrics, read_record
+from evolvent.experiments.trained import evaluate_run
 
 
 @pytest.fixture(scope="module")
@@ -84,3 +86,31 @@ def test_yaml_whose_aliases_multiply_is_refused_at_once():
 
 def test_anchors_are_read():
     assert parse_yaml("a: &x {lr: 1}\nb: *x", "my.yaml") == {"a": {"lr": 1}, "b": {"lr": 1}}
+
+
+def test_damaged_results_are_written_again_from_the_last_checkpoint(run, tmp_path):
+    folder = shutil.copytree(run, tmp_path / "run")
+    before = read_record(folder)
+    for name in ("result.json", "findings.json"):
+        (folder / name).unlink()
+    run_grid(load_recipe(str(folder / "recipe.yaml")), folder, resume=True)
+    after = read_record(folder)
+    assert after.result
+    assert before.result
+    assert after.result.figures == before.result.figures
+    assert after.metrics == before.metrics
+
+
+def test_a_model_is_tested_again_beside_damaged_files_that_this_does_not_need(run, tmp_path):
+    folder = shutil.copytree(run, tmp_path / "run")
+    for name in ("environment.json", "metrics.csv", "result.json", "findings.json"):
+        (folder / name).write_text("{")
+    cell, _, findings = evaluate_run(folder)
+    assert cell.label
+    assert findings.figures
+
+
+def test_a_run_with_other_settings_is_refused_by_the_keys_that_differ(run):
+    other = load_recipe(str(run / "recipe.yaml"), ["training.epochs=9", "optimizer.lr=0.5"])
+    with pytest.raises(ConfigError, match=r"other settings: its recipe.yaml differs in .*optimizer.lr.*"):
+        run_grid(other, run, resume=True)

@@ -251,6 +251,9 @@ def test_what_cannot_be_trained_is_said():
         ev.train("resnet")
     with pytest.raises(ConfigError, match="is a study"):
         ev.train("pide-decay")
+    for settings in ("training.epochs=1", {5: 1}):
+        with pytest.raises(ConfigError, match="settings are changes by dotted keys"):
+            ev.train("demo", settings=settings)
 
 
 @pytest.fixture(scope="module")

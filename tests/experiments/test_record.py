@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import math
+import pickle
 
 import numpy as np
 import pytest
@@ -12,7 +13,9 @@ from evolvent._core.errors import ConfigError
 from evolvent.experiments.record import (
     Cost,
     Result,
+    read_arrays,
     read_findings,
+    read_json,
     read_recipe,
     read_record,
     read_result,
@@ -104,9 +107,17 @@ def test_every_file_says_its_format_and_a_later_one_is_refused_in_one_line(tiny,
 )
 def test_a_damaged_or_foreign_result_is_one_line(tmp_path, content, said):
     (tmp_path / "result.json").write_text(content)
-    with pytest.raises(ConfigError, match=rf"result.json {said}.* Delete .* --resume") as caught:
+    with pytest.raises(ConfigError, match=rf"result.json {said}.* Delete this file alone and .* --resume") as caught:
         read_result(tmp_path)
     assert "\n" not in str(caught.value)
+
+
+def test_a_damaged_side_file_is_deleted_alone_and_never_its_folder(tmp_path):
+    for name in ("environment.json", "findings.json", "result.json"):
+        (tmp_path / name).write_text("{")
+        with pytest.raises(ConfigError, match=r"Delete (this file alone|findings.json, nothing else)") as caught:
+            read_json(tmp_path / name)
+        assert f"Delete {tmp_path}" not in str(caught.value)
 
 
 @pytest.mark.parametrize("content", ["a: [", "- a"])
@@ -115,3 +126,12 @@ def test_a_torn_recipe_is_one_line(tmp_path, content):
     with pytest.raises(ConfigError, match=r"recipe.yaml is not") as caught:
         read_recipe(tmp_path)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("junk", [b"junk" * 50, pickle.dumps([1]), b""])
+def test_junk_in_the_place_of_arrays_is_never_said_to_be_loadable_unsafely(tmp_path, junk):
+    (tmp_path / "findings.npz").write_bytes(junk)
+    with pytest.raises(ConfigError, match=r"is no archive of plain arrays. Delete findings.json, nothing") as caught:
+        read_arrays(tmp_path / "findings.npz")
+    assert "pickle" not in str(caught.value)
+    assert "unsafe" not in str(caught.value)

@@ -66,6 +66,13 @@ def test_a_batch_that_must_be_fixed_is_said(tmp_path):
     assert not export_network(Two(), torch.ones(2, 3), tmp_path / "m.pt2", "torch-export").any_batch
 
 
+def test_a_folder_is_no_file(tmp_path, monkeypatch):
+    monkeypatch.setattr(exporting, "exportable", lambda *given: pytest.fail("it is refused before the work"))
+    with pytest.raises(ConfigError, match=r"is a folder. Name the file to write in it, such as .*model.onnx"):
+        export_network(network(), torch.randn(2, 1, 8, 6), tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
 def test_other_formats_are_unknown(tmp_path):
     with pytest.raises(UnknownNameError, match="onx"):
         export_network(network(), torch.randn(2, 1, 8, 6), tmp_path / "m", "onx")  # type: ignore[arg-type]

@@ -2,22 +2,18 @@
 
 import pytest
 import torch
+import yaml
 
 from evolvent import Evolution
 from evolvent.analysis import measure_stability
 from evolvent.dynamics import Hamiltonian
 from evolvent.experiments import load_recipe
 from evolvent.experiments.catalogue import erased_differences
+from evolvent.experiments.departures import departure_sentence, departures, noting_changes, other_data
 from evolvent.experiments.grid import run_grid
 from evolvent.integrators import Verlet
 from evolvent.report.analyses import ANALYSES
-from evolvent.report.honesty import (
-    data_warning,
-    departure_sentence,
-    departures,
-    difference_sentence,
-    honest_title,
-)
+from evolvent.report.honesty import data_warning, difference_sentence, honest_title
 from evolvent.report.page import report_html
 from evolvent.report.runs import read_run
 from evolvent.report.summary import SummaryRow, statistic
@@ -84,6 +80,40 @@ def test_header_title_and_summary_name_the_data(digits):
     assert "data: digits" in page
     assert "Settings that depart from the recipe demo: " in page
     assert data_warning([run]) == ""
+
+
+def test_published_figures_of_other_data_are_left_out_and_the_question_is_marked(tmp_path):
+    published = "{variant: hamiltonian, value: 92.0, source: Table 1}, {variant: other, value: 91.0, source: Table 1}"
+    run_grid(load_recipe("demo", ["data.name=digits", *SMALL, f"published=[{published}]"]), tmp_path)
+    page = report_html([tmp_path])
+    assert read_run(tmp_path).published == []
+    assert "92.00" not in page
+    assert "91.00" not in page
+    assert "The recipe demo asks this of mnist5k, not of the data here: " in page
+    assert "The published figures of the recipe demo belong to mnist5k, so they are left out here." in page
+
+
+def test_the_data_are_other_data_whatever_key_names_them(tmp_path):
+    assert other_data(load_recipe("demo", [f"data.folder={tmp_path}"])) == ["mnist5k"]
+    assert other_data(load_recipe("demo", ["data.name=digits"])) == ["mnist5k"]
+    assert other_data(load_recipe("demo", ["data.fraction=0.5"])) == []
+    assert other_data(load_recipe("own-images", [f"data.folder={tmp_path}"])) == []
+
+
+def test_changes_of_a_users_own_recipe_are_in_its_report(tmp_path):
+    values = load_recipe("demo", ["data.name=digits", *SMALL[:3]]).model_dump(mode="json")
+    small = {"name": "hamiltonian", "options": {"channels": [4], "blocks": 1}}
+    values |= {"name": "mine", "model": small,
+               "variants": {"one": {"optimizer": {"lr": 0.1}}, "two": {"optimizer": {"lr": 0.2}}}}  # fmt: skip
+    (tmp_path / "mine.yaml").write_text(yaml.safe_dump(values))
+    file, settings = str(tmp_path / "mine.yaml"), ["optimizer.lr=0.05"]
+    recipe = noting_changes(load_recipe(file, settings), file, settings)
+    assert recipe.identity == load_recipe(file, settings).identity
+    run_grid(recipe, tmp_path / "run")
+    page = report_html([tmp_path / "run"])
+    assert "The variants of mine differ in optimizer.lr, and --set optimizer.lr makes them the same in it." in page
+    assert "Settings that depart from the recipe mine: " in page
+    assert "variants.one.optimizer.lr 0.1 → 0.05" in page
 
 
 def test_runs_on_different_data_side_by_side_are_warned_of(digits, tmp_path):

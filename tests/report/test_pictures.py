@@ -12,6 +12,7 @@ from evolvent.data.known.street_scenes import BDD100K, CAMVID
 from evolvent.experiments.record import read_findings, read_result, write_metrics, write_result
 from evolvent.report import report_html, theme
 from evolvent.report.animations import _animation, _places
+from evolvent.report.axes import new_plot, unit_axis
 from evolvent.report.curves import curves_section, metric_bundles
 from evolvent.report.fields import _colours, _panel
 from evolvent.report.galleries import heaviest
@@ -23,6 +24,17 @@ from evolvent.report.runs import list_series, read_runs
 from evolvent.report.subjects import groups, read_subjects
 from evolvent.report.tables import tables_section
 from evolvent.tasks.findings import Animation, Field, Findings, Gallery, Matrix, Table
+
+
+@pytest.mark.parametrize("span", [(0.472, 0.528), (0.0893, 0.0988), (0.0, 1.0), (0.9712, 0.9713), (0.0, 3e-9)])
+def test_percent_ticks_say_where_they_are(span):
+    _, axes = new_plot()
+    axes.set_ylim(*span)
+    unit_axis(axes.yaxis, "share")
+    places = axes.get_yticks()
+    said = [axes.yaxis.get_major_formatter()(tick, k) for k, tick in enumerate(places)]
+    written = [float(text.removesuffix(" %").replace("\N{MINUS SIGN}", "-")) / 100 for text in said]
+    assert written == pytest.approx(list(places), rel=1e-6, abs=1e-15)
 
 
 def linear(colour: str) -> np.ndarray:

@@ -1,6 +1,7 @@
 """Pictures and tables for notebooks: figures with the right curves, and matplotlib only when one is drawn."""
 
 import json
+import shutil
 import subprocess
 import sys
 
@@ -91,6 +92,37 @@ def test_curves_and_confusion_of_a_run(run, tmp_path):
     matrix.savefig(tmp_path / "confusion.png")
     with pytest.raises(ConfigError, match="is not a run folder"):
         ev.plot.curves(tmp_path)
+
+
+def test_one_epoch_is_marked_and_epochs_are_whole_numbers(run, tmp_path):
+    folder = shutil.copytree(run.folder, tmp_path / "run")
+    (folder / "result.json").unlink()
+    (folder / "metrics.csv").write_text("epoch,train_loss\n1,0.5\n")
+    [panel] = ev.plot.curves(folder).axes
+    assert panel.lines[0].get_marker() == "o"
+    low, high = panel.get_xlim()
+    assert [tick for tick in panel.get_xticks() if low <= tick <= high] == [1]
+
+
+def test_cells_and_colour_bar_of_a_confusion_matrix_are_in_percent(run):
+    matrix, bar = ev.plot.confusion(run.folder).axes
+    assert bar.get_ylabel() == "percent of the true class"
+    assert matrix.images[0].get_clim() == (0, 100)
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda: ev.plot.stability(5),
+        lambda: ev.plot.stability([5]),
+        lambda: ev.plot.spectrum(None, torch.zeros(2, 2)),
+        lambda: ev.plot.curves(None),
+        lambda: ev.plot.confusion(None),
+    ],
+)
+def test_what_cannot_be_drawn_is_refused(draw):
+    with pytest.raises(ConfigError, match=r", got (5|\[5\]|None)\."):
+        draw()
 
 
 def test_what_is_not_finished_has_no_pictures(run, tmp_path):

@@ -287,3 +287,10 @@ def test_load_still_reads_networks_and_refuses_grids(tmp_path, quick):
     assert ev.load(tmp_path / "net")(torch.zeros(1, 2)).shape == (1, 1)
     with pytest.raises(ModelFileError, match="not a saved model"):
         ev.load(tmp_path)
+
+
+def test_what_is_no_problem_and_what_is_no_time_are_refused():
+    with pytest.raises(ConfigError, match=r"ev.solve takes the name of a problem.* got NoneType None"):
+        ev.solve(None)  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match=r"^solve: budget: input should be greater than 0, got '0s'"):
+        ev.solve("heat", budget="0s")

@@ -35,5 +35,19 @@ def test_the_layer_nearest_to_the_output_is_named(bad):
 
 
 def test_a_loss_that_is_not_finite_stops_even_with_finite_gradients():
-    with pytest.raises(NonFiniteError, match="no layer"):
+    with pytest.raises(NonFiniteError, match="only the loss overflowed"):
         check_finite(network(), torch.tensor(float("inf")), 0, None)
+
+
+def test_weights_that_are_not_finite_are_named_where_no_gradient_is_to_blame():
+    model = network()
+    with torch.no_grad():
+        model[1].bias[0] = float("nan")
+    with pytest.raises(NonFiniteError, match=r"the loss is nan and '1.bias' is the first of the weights"):
+        check_finite(model, torch.tensor(float("nan")), 0, None)
+
+
+def test_only_settings_that_resume_accepts_are_advised_with_it():
+    with pytest.raises(NonFiniteError, match=r"from step 7 with --resume and .*step_size needs a new run") as caught:
+        check_finite(network(), torch.tensor(float("inf")), 9, None, lambda: 7)
+    assert len(str(caught.value)) < 300

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from evolvent._core.modes import evaluation_mode
 from evolvent._core.state import State, parts
-from evolvent.analysis.states import StateLayout, full_trajectory
+from evolvent.analysis.states import StateLayout, check_evolution, full_trajectory
 from evolvent.evolution import Evolution
 
 
@@ -44,6 +44,7 @@ def energy_drift(evolution: Evolution, u0: State, *, batched: bool = True) -> En
         u0: initial states.
         batched: whether the first axis counts independent samples.
     """
+    check_evolution(evolution, "energy_drift")
     with evaluation_mode(evolution):
         states = full_trajectory(evolution, u0)
         times = tuple(j * evolution.step_size for j in range(len(states)))

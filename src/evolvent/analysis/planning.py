@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from evolvent._core.checks import described
 from evolvent._core.errors import ConfigError
 from evolvent._core.formats import format_bytes
 from evolvent._core.notebook import html_table
@@ -131,7 +132,7 @@ def plan(
 def _batch_shape(given: Any) -> list[int]:
     numbers = list(given) if isinstance(given, Sequence) else []
     if len(numbers) < 2 or not all(isinstance(n, int) and n >= 1 for n in numbers):
-        raise ConfigError(f"input_shape is that of a batch, such as (32, 3, 32, 32), got {given!r}.")
+        raise ConfigError(f"input_shape is that of a batch, such as (32, 3, 32, 32), got {described(given)}.")
     return numbers
 
 

@@ -9,6 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from evolvent._core.checks import described
+from evolvent._core.errors import ConfigError
 from evolvent._core.modes import evaluation_mode
 from evolvent._core.state import State, parts
 from evolvent.evolution import Evolution, evolutions
@@ -48,6 +50,15 @@ def evolution_inputs(model: nn.Module, example: State) -> list[EvolutionInput]:
         for handle in handles:
             handle.remove()
     return found
+
+
+def check_evolution(given: object, taker: str) -> None:
+    """Refuse what is not one evolution, such as a whole network."""
+    if not isinstance(given, Evolution):
+        raise ConfigError(
+            f"{taker} takes one evolution and its initial state, got {described(given)}. measure_stability(network, x) "
+            "looks at all evolutions of a network."
+        )
 
 
 def full_trajectory(evolution: Evolution, u0: State) -> list[State]:

@@ -12,7 +12,7 @@ from torch import nn
 
 from evolvent._core.state import State
 from evolvent.analysis.spectrum import Spectrum, spectra
-from evolvent.analysis.states import evolution_inputs
+from evolvent.analysis.states import check_evolution, evolution_inputs
 from evolvent.evolution import Evolution
 from evolvent.integrators import Integrator
 
@@ -68,6 +68,7 @@ def largest_stable_step(evolution: Evolution, u0: State, *, batched: bool = True
     >>> largest_stable_step(Evolution(Decay(), Euler(), steps=2, step_size=0.1), torch.ones(1, 3)).step
     0.2
     """
+    check_evolution(evolution, "largest_stable_step")
     return step_bound(evolution, spectra(evolution, u0, batched=batched))
 
 

@@ -11,10 +11,11 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn
 from rich.table import Table
 
+from evolvent.experiments.departures import departure_sentence, title_on
 from evolvent.experiments.observer import Observer, TrainingProgress
 from evolvent.experiments.recipe import Cell, Recipe
 from evolvent.experiments.record import Cost, Result
-from evolvent.report.honesty import data_names, departure_sentence, difference_sentence
+from evolvent.report.honesty import data_names, difference_sentence
 from evolvent.report.numbers import NONE, count, duration, memory, percent, short, write
 from evolvent.report.runs import Run
 from evolvent.report.summary import SummaryRow, shown_figures, summary_rows
@@ -67,7 +68,8 @@ class TerminalObserver(Observer):
 
     def grid_starts(self, cells: list[Cell], origin: str) -> None:
         if self.recipe:
-            console.print(f"[bold]{escape(self.recipe.title)}[/bold]", soft_wrap=True)
+            title = title_on(self.recipe, (cell.data_name for cell in cells))
+            console.print(f"[bold]{escape(title)}[/bold]", soft_wrap=True)
             if said := departure_sentence(self.recipe):
                 show_line(said)
         show_line(f"data: {origin}")

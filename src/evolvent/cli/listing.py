@@ -64,9 +64,12 @@ def _show_network(name: str) -> None:
     entry = model_entry(name)
     show_line(f"{name}: {entry.summary}")
     show_line(f"{count(count_parameters(create_model(name)))} parameters as it is; family {entry.family}")
-    fixed = dict.fromkeys(entry.fixed, "this name")
-    rows = [[o.name, o.values, o.default, fixed.get(o.name, ""), o.meaning] for o in entry.read_options({}).in_words()]
-    show_table(["option", "values", "default", "set by", "meaning"], rows)
+    columns = ["option", "values", "default", "meaning"]
+    rows = [[o.name, o.values, o.default, o.meaning] for o in entry.read_options({}).in_words()]
+    if entry.fixed:  # by a member of a family
+        columns.insert(3, "set by")
+        rows = [[*row[:3], "this name" if row[0] in entry.fixed else "", row[3]] for row in rows]
+    show_table(columns, rows)
     for key in entry.papers:
         show_line(f"{key}: {PAPERS.get(key).reference()}")
     show_line(f"train it: evolvent run {entry.recipe}; all papers as BibTeX: evolvent cite {name}")

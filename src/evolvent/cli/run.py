@@ -34,16 +34,18 @@ def run(
     from evolvent.cli.display import TerminalObserver, show_summary, show_warning, working
     from evolvent.experiments.branches import Branch, find_branch
     from evolvent.experiments.catalogue import erased_differences, load_recipe
+    from evolvent.experiments.departures import noting_changes
     from evolvent.experiments.engine import Resources
     from evolvent.experiments.freed_memory import keep_freed_memory
     from evolvent.experiments.grid import CellsFailedError, run_folder, run_grid
     from evolvent.experiments.observer import Observer
-    from evolvent.experiments.recipe import StudyRecipe
+    from evolvent.experiments.recipe import Recipe, StudyRecipe
     from evolvent.report import read_run, summary_csv, write_report
 
     chosen = load_recipe(recipe, settings or (), seed)
-    if is_main_process():
-        for line in erased_differences(recipe, settings) if settings else ():
+    if settings and isinstance(chosen, Recipe):
+        chosen = noting_changes(chosen, recipe, settings)
+        for line in erased_differences(recipe, settings) if is_main_process() else ():
             show_warning(line)
     keep_freed_memory()
     if isinstance(chosen, StudyRecipe):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Literal, Self, cast, get_args
 
 import numpy as np
@@ -97,6 +100,12 @@ class DiffusionClassifier(ClassifierMixin, BaseEstimator):
         search = self._check_parameters()
         X = self._checked(X, y, reset=True)
         self.classes_, numbers = _classes_and_numbers(y)
+        if len(self.classes_) == 1:
+            warnings.warn(
+                f"all labels are of one class, {self.classes_[0]}, so no point can get another. Add labels of the "
+                "others; -1 marks points without label.",
+                stacklevel=2,
+            )
         prior = self._prior()
         with ProgressLine("DiffusionClassifier", self.verbose) as progress:
             if self.metric == "precomputed":
@@ -151,7 +160,8 @@ class DiffusionClassifier(ClassifierMixin, BaseEstimator):
 
     def _checked(self, X: Any, y: Any, reset: bool) -> Any:
         sparse = "csr" if self.metric == "precomputed" else False
-        X = validate_data(self, X, reset=reset, accept_sparse=sparse, dtype=[np.float64, np.float32])
+        with _one_line_on_missing_values():
+            X = validate_data(self, X, reset=reset, accept_sparse=sparse, dtype=[np.float64, np.float32])
         if reset and y is None:
             raise ConfigError("requires y to be passed, but the target y is None. Mark points without label by -1.")
         if reset:
@@ -223,13 +233,35 @@ def _labels_of_nodes(numbers: np.ndarray, owner: np.ndarray, nodes: int, classes
     return torch.from_numpy(labels)
 
 
+@contextmanager
+def _one_line_on_missing_values() -> Iterator[None]:
+    """Within the block, NaN and infinity are refused in one line; scikit-learn's own message is a page."""
+    try:
+        yield
+    except ValueError as error:
+        said = str(error).splitlines()[0]
+        if not said.startswith("Input X contains"):
+            raise
+        raise ConfigError(
+            f"{said} Drop these rows, or fill them in, for example with sklearn.impute.SimpleImputer."
+        ) from None
+
+
 def _graph_of(X: Any) -> SparseMatrix:
     from scipy.sparse import csr_array
 
     if X.shape[0] != X.shape[1]:
         raise ShapeError(f"a precomputed graph is a square matrix of weights, got shape {tuple(X.shape)}.")
     _check_weights(X)
-    return undirected(SparseMatrix.from_scipy(csr_array(X), torch.float32))
+    graph = csr_array(X)
+    rows, columns = graph.nonzero()
+    if not (rows != columns).any():
+        warnings.warn(
+            "the precomputed graph has no edges between different points, so only those with a label get a class. X "
+            "holds weights: large ones connect.",
+            stacklevel=3,
+        )
+    return undirected(SparseMatrix.from_scipy(graph, torch.float32))
 
 
 def _check_weights(X: Any) -> None:

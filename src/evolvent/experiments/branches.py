@@ -15,7 +15,7 @@ from evolvent._core.errors import ConfigError
 from evolvent._core.files import draft_path, write_bytes
 from evolvent._core.slugs import slug
 from evolvent.experiments.checkpoints import LAST, PREVIOUS, read_checkpoint_file
-from evolvent.experiments.recipe import Cell, Recipe
+from evolvent.experiments.recipe import Cell, Recipe, differences
 from evolvent.experiments.record import (
     cell_folders,
     is_finished,
@@ -87,20 +87,22 @@ def branch_off(cell: Cell, folder: Path, parent: Path) -> str:
     """Put the parent's last good checkpoint of a cell into its new folder.
 
     Returns:
-        One line that says where the cell goes on from; empty if the parent has nothing to go on from.
+        One line that says where the cell goes on from; empty if the parent does not hold the cell.
     """
     origin = next((one for one in cell_folders(parent) if _label(one) == cell.label), None)
-    if origin is None or is_finished(origin) or (folder / LAST).exists():
+    if origin is None or (folder / LAST).exists():
         return ""
-    found = _last_good(origin)
-    if found is None:
-        return ""
-    path, step = found
-    for name in ("model", SPECTRA):
-        _copy(origin / name, folder / name)
+    if is_finished(origin):
+        return f"starts from step 0, since it is finished in {parent}"
+    found = last_good(origin)
+    step = found[1] if found else 0
     changed = _changes(read_cell(origin), cell)
     write_run_json(folder / PARENT, {"parent": str(parent.absolute()), "cell": cell.label, "step": step, **changed})
-    write_bytes(folder / LAST, path.read_bytes())
+    if found is None:
+        return f"starts from step 0, since {parent} has no checkpoint"
+    for name in ("model", SPECTRA):
+        _copy(origin / name, folder / name)
+    write_bytes(folder / LAST, found[0].read_bytes())
     return f"goes on from step {step} of {parent}"
 
 
@@ -114,7 +116,7 @@ def _label(folder: Path) -> str:
     return cell.label if cell else ""
 
 
-def _last_good(folder: Path) -> tuple[Path, int] | None:
+def last_good(folder: Path) -> tuple[Path, int] | None:
     """The newest checkpoint from before an explosion, and its step; the newest whole one if both are from after."""
     whole = []
     for path in (folder / LAST, folder / PREVIOUS):
@@ -141,13 +143,6 @@ def _copy(source: Path, target: Path) -> None:
 
 def _changes(before: Cell | None, now: Cell) -> dict[str, Any]:
     """Settings that differ, by their dotted keys."""
-    one, other = (_flat(cell.model_dump(mode="json")) if cell else {} for cell in (before, now))
-    keys = sorted(key for key in one.keys() | other.keys() if one.get(key) != other.get(key))
-    return {"before": {key: one.get(key) for key in keys}, "now": {key: other.get(key) for key in keys}}
-
-
-def _flat(values: dict[str, Any], above: str = "") -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for key, value in values.items():
-        flat |= _flat(value, f"{above}{key}.") if isinstance(value, dict) else {above + key: value}
-    return flat
+    found = differences(before.model_dump(mode="json") if before else {}, now.model_dump(mode="json"))
+    before_and_now = [{key: values[place] for key, values in found.items()} for place in (0, 1)]
+    return dict(zip(("before", "now"), before_and_now, strict=True))

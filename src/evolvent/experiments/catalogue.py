@@ -119,6 +119,10 @@ def _pair(setting: str) -> tuple[str, Any]:
     key, equals, text = setting.partition("=")
     if not equals:
         raise ConfigError(f"--set takes key=value such as optimizer.lr=0.05, got {shortened(repr(setting))}.")
+    if not text.strip():
+        raise ConfigError(
+            f"--set {shortened(key)}= has no value. Write {shortened(key)}=null for the default, or leave it out."
+        )
     return _spelt_out(key.strip(), parse_yaml(text, f"--set {shortened(repr(setting))}"))
 
 

@@ -36,5 +36,7 @@ def data_warning(folder: Path, material: Material) -> str:
 
 
 def _changed(folder: Path, material: Material) -> bool:
+    if not material.fingerprint:  # not the user's own data
+        return False
     recorded = ((read_json(folder / "environment.json") or {}).get("data") or {}).get("fingerprint")
-    return bool(recorded and material.fingerprint and recorded != material.fingerprint)
+    return bool(recorded and recorded != material.fingerprint)

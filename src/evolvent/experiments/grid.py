@@ -13,7 +13,7 @@ from evolvent.experiments.branches import branch_off
 from evolvent.experiments.cluster import ray_cluster
 from evolvent.experiments.engine import DataShelf, Prepared, Resources, prepare
 from evolvent.experiments.jobs import Bench, Event, Failed, Job, Measured, Runner, Started, Warned
-from evolvent.experiments.lock import locked, refuse_other_run
+from evolvent.experiments.lock import locked, named_differences, refuse_other_run
 from evolvent.experiments.observer import Observer, TrainingProgress
 from evolvent.experiments.recipe import Cell, Recipe, StudyRecipe
 from evolvent.experiments.record import Result, read_cell, read_recipe, read_result, write_config
@@ -87,7 +87,7 @@ def run_grid(
     cells = recipe.cells()
     if is_main_process():
         earlier = read_recipe(folder)
-        refuse_other_run(earlier.identity if earlier else None, recipe.identity, folder, resume)
+        refuse_other_run(earlier, recipe, folder, resume)
     folders = cell_folders_of(cells, folder)
     results = {cell.label: finished_result(cell, folders[cell.label]) for cell in cells}
     jobs = _jobs([cell for cell in cells if not results[cell.label]], folders, observer.interval)
@@ -199,7 +199,11 @@ def finished_result(cell: Cell, folder: Path) -> Result | None:
     """
     earlier = read_cell(folder)
     if earlier is not None and earlier != cell:
-        raise ConfigError(f"{folder} holds a training with other settings (see its config.yaml). Choose another --out.")
+        named = named_differences(earlier.model_dump(mode="json"), cell.model_dump(mode="json"))
+        raise ConfigError(
+            f"{folder} holds a training with other settings: its config.yaml differs in {named}. Choose another folder "
+            "(--out)."
+        )
     return read_result(folder)
 
 

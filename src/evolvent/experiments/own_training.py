@@ -11,7 +11,7 @@ from typing import Any
 
 from torch import nn
 
-from evolvent._core.errors import ConfigError, UnknownNameError
+from evolvent._core.errors import ConfigError, UnknownNameError, shortened
 from evolvent._core.notebook import html_table
 from evolvent._core.slugs import slug
 from evolvent.data import ImageData, PointData, write_npz
@@ -85,6 +85,7 @@ def train(
     Raises:
         ConfigError: if settings, data and network do not fit; before anything is written.
     """
+    _check_settings(settings)
     refuse_two_origins({**_named_by(data), **(settings or {})})
     values = _values(what, data)
     folder = None if out is None else Path(out)
@@ -99,6 +100,14 @@ def train(
     with ProgressLine(recipe.name) as line:
         results = run_grid(recipe, place, resume=resume, observer=observer or _LineObserver(line))
     return TrainedRun(place, results)
+
+
+def _check_settings(settings: object) -> None:
+    if settings is None or (isinstance(settings, Mapping) and all(isinstance(key, str) for key in settings)):
+        return
+    raise ConfigError(
+        f'settings are changes by dotted keys, such as {{"training.epochs": 5}}, got {shortened(repr(settings))}.'
+    )
 
 
 def _values(what: str | nn.Module, data: ImageData | PointData | None) -> dict[str, Any]:

@@ -203,6 +203,7 @@ class Recipe(Config):
     variants: dict[str, dict[str, Any]] = {}
     seeds: list[Seed] = Field(default=[0], min_length=1)
     published: list[PublishedFigure] = []
+    cautions: list[str] = Field(default=[], description="what a reader must know of changes; `--set` adds lines")
 
     def cells(self) -> list[Cell]:
         """Every variant with every seed, variants first.
@@ -217,7 +218,8 @@ class Recipe(Config):
         setting = {name: getattr(self, name) for name in _SECTIONS}
         values = overlay(setting, self.variants.get(variant, {}))
         values |= {"recipe": self.name, "variant": variant}
-        return Cell.read(values, f"variant {variant!r} of recipe {self.name!r}")
+        unnamed = not self.variants and not self.model.get("name")
+        return Cell.read(values, f"recipe {self.name!r}" if unnamed else f"variant {variant!r} of recipe {self.name!r}")
 
     @property
     def scope(self) -> tuple[str, str]:
@@ -233,7 +235,12 @@ class Recipe(Config):
         Defaults that it leaves out do not count, so a new key moves no run folder; neither do seeds, so seeds can be
         added to a run.
         """
-        return _identity({name: getattr(self, name) for name in (*_SECTIONS, "variants")})
+        return _identity(self.given)
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """What the recipe says of the setting and its variants, in its own words."""
+        return {name: getattr(self, name) for name in (*_SECTIONS, "variants")}
 
 
 class StudyRecipe(Config):
@@ -257,7 +264,30 @@ class StudyRecipe(Config):
     @property
     def identity(self) -> str:
         """Eight hexadecimal digits that change with the settings that the recipe gives."""
-        return _identity({"study": self.study, "settings": self.settings})
+        return _identity(self.given)
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """What the recipe says of the study, in its own words."""
+        return {"study": self.study, "settings": self.settings}
+
+
+def differences(before: Any, now: Any, path: str = "") -> dict[str, tuple[Any, Any]]:
+    """What differs between two trees of settings, by dotted keys: the value before and now, None where there is none.
+
+    >>> differences({"a": {"b": 1, "c": 2}}, {"a": {"b": 5, "c": 2}, "d": 3})
+    {'a.b': (1, 5), 'd': (None, 3)}
+    """
+    one, other = dict(leaves(before, path)), dict(leaves(now, path))
+    keys = [key for key in dict.fromkeys([*one, *other]) if one.get(key) != other.get(key)]
+    return {key: (one.get(key), other.get(key)) for key in keys}
+
+
+def leaves(value: Any, path: str = "") -> list[tuple[str, Any]]:
+    """The values of a tree of settings by their dotted keys."""
+    if isinstance(value, dict) and value:
+        return [leaf for key, inner in value.items() for leaf in leaves(inner, f"{path}.{key}" if path else str(key))]
+    return [(path, value)] if path else []
 
 
 def _identity(given: dict[str, Any]) -> str:

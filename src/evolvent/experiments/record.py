@@ -88,8 +88,12 @@ def cell_folders(folder: Path) -> list[Path]:
         own = [folder] if (folder / "config.yaml").is_file() else []
         found = own + sorted(path.parent for path in (folder / "cells").glob("*/config.yaml"))
     if not found:
-        raise ConfigError(f"{folder} is not a run folder: it has no config.yaml. Runs lie below runs/<recipe>/<id>.")
+        raise not_a_run(folder)
     return found
+
+
+def not_a_run(folder: Path) -> ConfigError:
+    return ConfigError(f"{folder} is not a run folder: it has no config.yaml. Runs lie below runs/<recipe>/<id>.")
 
 
 def check_still_there(folder: Path) -> None:
@@ -126,7 +130,7 @@ def read_record(folder: Path) -> Record:
     """Everything the folder of a cell holds; unfinished parts are None or empty."""
     cell = read_cell(folder)
     if cell is None:
-        raise ConfigError(f"{folder} is not a run folder: it has no config.yaml. Runs lie below runs/<recipe>/<id>.")
+        raise not_a_run(folder)
     result = read_result(folder)
     return Record(
         folder=folder,
@@ -177,7 +181,7 @@ def read_json(path: Path) -> dict[str, Any] | None:
     Raises:
         ConfigError: if the file is damaged, or was not written by this version.
     """
-    advice = f"Delete {path.parent} and add --resume to make it again."
+    advice = _advice(path)
     with reading(path, advice):
         if not path.is_file():
             return None
@@ -188,6 +192,17 @@ def read_json(path: Path) -> dict[str, Any] | None:
     values = unsealed(values, str(path))
     del values["format"]
     return values
+
+
+def _advice(path: Path) -> str:
+    """What to do about a damaged file: never to delete more than that, for the model lies beside it."""
+    again = "add --resume to `evolvent run`, which writes it again from the last checkpoint."
+    if path.stem == "findings":
+        files = "findings.json and result.json" if is_finished(path.parent) else "findings.json"
+        return f"Delete {files}, nothing else, and {again}"
+    if path.name == "result.json":
+        return f"Delete this file alone and {again}"
+    return "Delete this file alone to go on without it."
 
 
 def write_run_json(path: Path, values: dict[str, Any], indent: int | None = 2) -> None:
@@ -232,8 +247,13 @@ def read_findings(folder: Path) -> Findings | None:
 
 def read_arrays(path: Path) -> dict[str, np.ndarray]:
     """The arrays of an npz file, read without pickle; their own checksums must fit."""
-    with reading(path), path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
-        return {name: stored[name] for name in stored.files}
+    with reading(path):
+        content = path.read_bytes()
+    try:
+        with np.load(io.BytesIO(content), allow_pickle=False) as stored:
+            return {name: stored[name] for name in stored.files}
+    except Exception:  # damaged archives fail in many ways; the words of some advise to switch numpy's safety off
+        raise ConfigError(f"{path} is damaged: it is no archive of plain arrays. {_advice(path)}") from None
 
 
 def write_metrics(path: Path, rows: list[dict[str, float]]) -> None:

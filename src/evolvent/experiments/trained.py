@@ -12,7 +12,7 @@ from evolvent.data import Batches, Material
 from evolvent.experiments.data_record import data_warning
 from evolvent.experiments.engine import DataShelf, build_model
 from evolvent.experiments.recipe import Cell
-from evolvent.experiments.record import read_record
+from evolvent.experiments.record import not_a_run, read_cell
 from evolvent.tasks import Figure, Findings, LabelledImages, Task
 from evolvent.tasks.own_data import found_again
 
@@ -51,8 +51,10 @@ class TrainedCell:
 
 
 def load_trained(folder: Path, shelf: DataShelf) -> TrainedCell:
-    """Read a trained cell and the data that it names."""
-    cell = read_record(folder).cell
+    """Read a trained cell and the data that it names; of its folder only what this needs, the rest may be damaged."""
+    cell = read_cell(folder)
+    if cell is None:
+        raise not_a_run(folder)
     found = found_again(cell.data, folder, shelf.folder)
     material = shelf.material(cell.model_copy(update={"data": found}))
     task = cell.kind(build_model(cell, material), material, cell.setup)

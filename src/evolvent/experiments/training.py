@@ -21,6 +21,7 @@ from evolvent._core.errors import ConfigError, shortened
 from evolvent._core.randomness import Stream, key, reseed
 from evolvent._core.stopping import Stopped, asked_to_stop, is_listening, putting_off
 from evolvent.data import Batches, Material
+from evolvent.experiments.branches import last_good
 from evolvent.experiments.checkpoints import read_checkpoint, write_checkpoint
 from evolvent.experiments.health import Health
 from evolvent.experiments.kept import KeptState
@@ -96,7 +97,6 @@ class Training:
         self._level = 0  # refinements of multilevel training so far
         self._tell_seconds, self._told, self._written = tell_seconds, -math.inf, -math.inf
         self._write_pause = _WRITE_SECONDS
-        self._checkpoint_step: int | None = None  # of the last checkpoint
         self._health = Health()
         self._resume(read_checkpoint(folder, warn))
 
@@ -216,8 +216,13 @@ class Training:
         else:
             norm = get_total_norm([p.grad for p in self._parameters if p.grad is not None])
         if self.cell.training.precision != "16-mixed":  # there the gradient scaler looks for overflow and skips a step
-            check_finite(self.task, objective, self.step, norm, self._checkpoint_step)
+            check_finite(self.task, objective, self.step, norm, self._step_to_go_on_from)
         self._health.add(objective.detach())
+
+    def _step_to_go_on_from(self) -> int | None:
+        """Of the checkpoint that a run with another learning rate takes; None if there is none."""
+        found = last_good(self.folder)
+        return found[1] if found else None
 
     def _rate_factor(self, turn: Turn) -> float:
         """Factor of the learning rate, over the turn's own time in epochs."""
@@ -380,7 +385,6 @@ class Training:
         self.sums = to_device(self._own_sums(state), self.fabric.device)
         self.step, self.rows, self.ended = state["step"], state["rows"], state["ended"]
         self.stopped = dict(state.get("stopped", {}))
-        self._checkpoint_step = self.step
         self._health = Health(state.get("first_objective"), bool(state.get("exploding")))
         self.kept.load(state)
         self.pace = Pace(state["used"], state["trained"])
@@ -407,7 +411,6 @@ class Training:
             exploded = self._health.exploding
             state = self._state(sums) | self._health.state() | {"sums_of_processes": each}
             write_checkpoint(self.folder, state, overwrite=exploded)
-            self._checkpoint_step = self.step
         self.kept.written()
         self._written = time.perf_counter()
         self._write_pause = max(_WRITE_SECONDS, (self._written - began) / _WRITE_SHARE)

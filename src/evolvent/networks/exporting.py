@@ -77,6 +77,9 @@ def export_network(
         for package in ("onnx", "onnxscript", "onnxruntime"):
             import_extra(package, "export", "ONNX files")
     target = Path(path)
+    if target.is_dir():
+        named = target / f"model{SUFFIXES[to]}"
+        raise ConfigError(f"{target} is a folder. Name the file to write in it, such as {named}.")
     target.parent.mkdir(parents=True, exist_ok=True)
     twin = exportable(network, fixed_steps)
     with torch.no_grad(), tempfile.TemporaryDirectory(dir=target.parent, prefix=".export-") as folder:

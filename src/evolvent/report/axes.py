@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from evolvent.report.numbers import decimal, memory, percent, short
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from evolvent.tasks.findings import Unit
 
+_PERCENT_DIGITS = 4  # after the point, beyond which shares are written with an exponent
 _FEW = 9  # so many distinct values are all written at a logarithmic axis
 
 
@@ -65,13 +66,24 @@ def tick_number(value: float, _: object = None) -> str:
     return decimal(value, 4)
 
 
+def tick_percent(value: float, ticks: Iterable[float]) -> str:
+    """A share at one of the ticks of an axis, with as many digits as they all need.
+
+    >>> tick_percent(0.5, (0.5, 0.5125, 0.525)), tick_percent(0.5, (0.4, 0.5)), tick_percent(1e-9, (0, 1e-9))
+    ('50.00 %', '50 %', '1e−07 %')
+    """
+    percents = [100 * tick for tick in ticks]
+    for digits in range(_PERCENT_DIGITS + 1):
+        if all(math.isclose(tick, round(tick, digits), rel_tol=1e-9, abs_tol=1e-12) for tick in percents):
+            return percent(value, digits)
+    return f"{tick_number(100 * value)} %"
+
+
 def unit_axis(axis: Axis, unit: Unit) -> None:
     """Write the ticks of an axis in a unit."""
     match unit:
         case "share":
-            low, high = axis.get_view_interval()
-            digits = 0 if high - low > 0.04 else 1 if high - low > 0.004 else 2
-            axis.set_major_formatter(lambda value, _: percent(value, digits))
+            axis.set_major_formatter(lambda value, _: tick_percent(value, axis.get_majorticklocs()))
         case "count":
             axis.set_major_formatter(lambda value, _: short(value) if float(value).is_integer() else tick_number(value))
         case "bytes":

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
-from evolvent._core.errors import EvolventError
-from evolvent.experiments.catalogue import load_recipe, recipe_names, recipe_values
-from evolvent.experiments.recipe import Recipe
+from evolvent.experiments.departures import title_on
 from evolvent.report.numbers import count, write_difference
 from evolvent.report.runs import Run
 from evolvent.report.summary import SummaryRow, ranked
-from evolvent.tasks.own_data import OWN
 
-_LISTED = 8  # settings that are named one by one
-_SECTIONS = ("model", "data", "task", "optimizer", "schedule", "training", "variants")
+_LISTED = 8  # runs that are named one by one
 
 
 def data_names(run: Run) -> list[str]:
@@ -22,49 +17,9 @@ def data_names(run: Run) -> list[str]:
     return list(dict.fromkeys(record.cell.data_name for record in run.records))
 
 
-def departures(recipe: Recipe) -> dict[str, tuple[Any, Any]]:
-    """Settings that differ from those of the shipped recipe of this name, by their dotted keys; before and now.
-
-    A path of the user's own data departs from nothing where the recipe asks for one.
-    """
-    if recipe.name not in recipe_names():
-        return {}
-    try:
-        shipped = load_recipe(recipe.name)
-    except EvolventError:
-        return {}
-    if not isinstance(shipped, Recipe):
-        return {}
-    before, now, written = map(_settings, (dict(shipped), dict(recipe), recipe_values(recipe.name)))
-    before |= {key: written.get(key) for key in before if _is_path(key)}  # absolute ones change with the folder
-    keys = [key for key in dict.fromkeys([*before, *now]) if before.get(key) != now.get(key)]
-    asked = {key for key in keys if _is_path(key) and key in before and key in now}
-    return {key: (before.get(key), now.get(key)) for key in keys if key not in asked}
-
-
-def _settings(values: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for name in _SECTIONS for key, value in _leaves(values.get(name), name)}
-
-
-def _is_path(key: str) -> bool:
-    *_, section, last = ["", *key.split(".")]
-    return section == "data" and last in OWN
-
-
-def departure_sentence(recipe: Recipe) -> str:
-    """One sentence on the settings that depart from the recipe; empty if there are none."""
-    found = departures(recipe)
-    if not found:
-        return ""
-    told = [f"{key} {_told(old)} → {_told(new)}" for key, (old, new) in list(found.items())[:_LISTED]]
-    more = f" and {len(found) - _LISTED} more" if len(found) > _LISTED else ""
-    return f"Settings that depart from the recipe {recipe.name}: {', '.join(told)}{more}."
-
-
 def honest_title(run: Run) -> str:
     """The recipe's title, and the data if it is not the recipe's own."""
-    moved = run.recipe and any(key.endswith("data.name") for key in departures(run.recipe))
-    return f"{run.title} (here on {', '.join(data_names(run))})" if moved else run.title
+    return title_on(run.recipe, data_names(run)) if run.recipe else run.title
 
 
 def data_warning(runs: Sequence[Run]) -> str:
@@ -97,14 +52,3 @@ def difference_sentence(rows: Sequence[SummaryRow]) -> str:
         f"On average {first.label} and {second.label} differ by {apart}, which does not exceed twice {seen} of "
         f"{count(few)} seeds: neither is shown to be better."
     )
-
-
-def _leaves(value: Any, path: str) -> list[tuple[str, Any]]:
-    if isinstance(value, dict) and value:
-        return [leaf for key, inner in value.items() for leaf in _leaves(inner, f"{path}.{key}")]
-    return [(path, value)]
-
-
-def _told(value: Any) -> str:
-    text = "default" if value is None else str(value)
-    return text if len(text) <= 40 else f"{text[:37]}..."

@@ -7,9 +7,11 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from evolvent.experiments.departures import departure_sentence, published_sentence, question_of
+from evolvent.experiments.recipe import Recipe
 from evolvent.networks import PAPERS
 from evolvent.report.bounds import first_few
-from evolvent.report.honesty import data_names, data_warning, departure_sentence, difference_sentence, honest_title
+from evolvent.report.honesty import data_names, data_warning, difference_sentence, honest_title
 from evolvent.report.lines import MANY_SEEDS
 from evolvent.report.markup import section, swatch, table, text
 from evolvent.report.numbers import NONE, capital, count, duration, memory, short, write, write_difference
@@ -39,14 +41,20 @@ def run_header(runs: Sequence[Run], rows: Sequence[SummaryRow], subjects: Sequen
     recipes = [run.recipe for run in runs if run.recipe]
     origin = " · ".join(dict.fromkeys(f"{run.name} {run.identity}" for run in runs))
     origin += f" · data: {', '.join(dict.fromkeys(name for run in runs for name in data_names(run)))}"
-    cautions = [data_warning(runs), *dict.fromkeys(map(departure_sentence, recipes))]
+    cautions = [data_warning(runs), *dict.fromkeys(said for recipe in recipes for said in _cautions(recipe))]
     found = [(subject.label, subject.findings[0].answer) for subject in subjects if subject.findings]
     same = len({said for _, said in found}) == 1
     own = [said if same else f"{label}: {said}" for label, said in found[: 1 if same else None] if said]
-    questions = [recipe.question for recipe in recipes]
+    questions = [question_of(recipe) for recipe in recipes]
     papers = [paper for recipe in recipes for paper in recipe.papers]
     answers = [" ".join(filter(None, [answer(rows), _differences(rows)])), *first_few(own, _LISTED)]
     return header(origin, page_title(runs), questions, answers, papers, [said for said in cautions if said])
+
+
+def _cautions(recipe: Recipe) -> list[str]:
+    """What was changed of a recipe, and what cannot be compared for that reason."""
+    noted = [capital(line) for line in recipe.cautions]
+    return [departure_sentence(recipe), published_sentence(recipe), *noted]
 
 
 def _differences(rows: Sequence[SummaryRow]) -> str:
@@ -222,7 +230,7 @@ def _other_figures(all_series: Sequence[Series], rows: Sequence[SummaryRow]) -> 
     items: list[str] = []
     for run in {series.run.folder: series.run for series in all_series}.values():
         known, own = set(run.variants), next((row for row in rows if row.run == run.identity), rows[0])
-        for printed in run.recipe.published if run.recipe else []:
+        for printed in run.published:
             if printed.variant not in known:
                 figure = find_figure(printed.metric, own)
                 value = write(figure.from_print(printed.value), figure.unit, _digits(figure.unit))

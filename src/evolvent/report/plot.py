@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from evolvent._core.errors import ConfigError
+from evolvent._core.checks import check_path
+from evolvent._core.errors import ConfigError, shortened
 from evolvent._core.modes import evaluation_mode
 from evolvent._core.state import State, parts
 from evolvent.analysis.spectrum import Spectrum, spectra
@@ -22,7 +22,7 @@ from evolvent.analysis.stability import EvolutionStability, measure_stability
 from evolvent.analysis.states import evolution_inputs
 from evolvent.evolution import Evolution
 from evolvent.experiments.record import Record, cell_folders, read_record
-from evolvent.report.axes import log_axis
+from evolvent.report.axes import few_ticks, log_axis
 from evolvent.report.matrices import row_shares
 from evolvent.report.theme import LIGHT
 from evolvent.tasks.findings import Figure as Measure
@@ -35,6 +35,7 @@ __all__ = ["confusion", "curves", "spectrum", "stability", "trajectory"]
 
 _SHOWN = 200  # paths of points at most
 _NAMED = 20  # classes up to which cells of a confusion matrix are written out
+_MARKED = 5  # epochs up to which each is marked: one alone has no line
 _LOGARITHMIC = 20  # largest over smallest value from which an axis is logarithmic
 _PARTS = {"train": "-", "val": "--", "test": ":"}
 
@@ -77,6 +78,7 @@ def stability(model: nn.Module | Sequence[EvolutionStability], x: State | None =
         if x is None:
             raise ConfigError("give an input of the network as well: ev.plot.stability(model, x).")
         model = measure_stability(model, x)
+    _check_measured(model, EvolutionStability, "ev.plot.stability takes a network and its input, or stability")
     figure, (growing, energy) = _panels(2)
     for k, found in enumerate(model):
         name = found.name or found.dynamics
@@ -107,6 +109,7 @@ def spectrum(model: Evolution | Sequence[Spectrum], u0: State | None = None, *, 
         if u0 is None or not isinstance(model, Evolution):
             raise ConfigError("give an evolution and its initial state: ev.plot.spectrum(network.body[0], u0).")
         model = spectra(model, u0, points=points)
+    _check_measured(model, Spectrum, "ev.plot.spectrum takes an evolution and its initial state, or spectrum")
     figure, [axes] = _panels(1)
     for k, found in enumerate(model):
         values = np.array(found.eigenvalues)
@@ -124,7 +127,7 @@ def curves(run: str | os.PathLike[str]) -> Figure:
 
     Solid lines are training rows, dashed ones validation, dotted ones test rows.
     """
-    records = [record for record in map(read_record, cell_folders(Path(run))) if record.metrics]
+    records = [record for record in _records(run, "ev.plot.curves") if record.metrics]
     if not records:
         raise ConfigError(f"{run} has no metrics yet. Train it with `evolvent run` first.")
     kinds = _measures(records)
@@ -135,15 +138,18 @@ def curves(run: str | os.PathLike[str]) -> Figure:
                 values = record.metrics.get(f"{part}_{kind.name}")
                 if values and not np.isnan(values).all():
                     label = f"{record.cell.label}, {part}"
-                    panel.plot(range(1, len(values) + 1), values, stroke, color=_colour(k), label=label)
+                    mark = "o" if len(values) <= _MARKED else None
+                    epochs = range(1, len(values) + 1)
+                    panel.plot(epochs, values, stroke, color=_colour(k), label=label, marker=mark, markersize=4)
         panel.set(title=kind.title, xlabel="epoch")
+        few_ticks(panel.xaxis, whole=True)
         panel.legend(frameon=False, fontsize=8)
     return figure
 
 
 def confusion(run: str | os.PathLike[str]) -> Figure:
     """Which classes were taken for which, as shares of each true class; of a run with one finished training."""
-    found = [(record, record.findings) for record in map(read_record, cell_folders(Path(run)))]
+    found = [(record, record.findings) for record in _records(run, "ev.plot.confusion")]
     done = [(record, one.matrices[0]) for record, one in found if one is not None and one.matrices]
     if len(done) != 1:
         raise ConfigError(
@@ -153,8 +159,8 @@ def confusion(run: str | os.PathLike[str]) -> Figure:
     [(record, matrix)] = done
     shares = row_shares(matrix.counts)
     figure, [axes] = _panels(1, side=max(4.2, min(9.0, 0.35 * len(shares) + 2)))
-    image = axes.imshow(shares, cmap="Blues", vmin=0, vmax=1)
-    figure.colorbar(image, ax=axes, label="share of the true class", fraction=0.046)
+    image = axes.imshow(100 * shares, cmap="Blues", vmin=0, vmax=100)
+    figure.colorbar(image, ax=axes, label="percent of the true class", fraction=0.046)
     axes.grid(False)
     if len(shares) <= _NAMED:
         axes.set_xticks(range(len(shares)), matrix.classes, rotation=45, ha="right")
@@ -165,6 +171,16 @@ def confusion(run: str | os.PathLike[str]) -> Figure:
                 axes.text(column, row, f"{100 * share:.0f}", ha="center", va="center", color=ink, fontsize=8)
     axes.set(title=record.cell.label, xlabel="predicted", ylabel="true")
     return figure
+
+
+def _records(run: object, taker: str) -> list[Record]:
+    return [read_record(folder) for folder in cell_folders(check_path(run, taker))]
+
+
+def _check_measured(given: object, kind: type, expected: str) -> None:
+    """Refuse what is not a sequence of measurements."""
+    if not isinstance(given, Sequence) or not all(isinstance(one, kind) for one in given):
+        raise ConfigError(f"{expected} measurements, got {shortened(repr(given))}.")
 
 
 def _panels(count: int, side: float = 4.2) -> tuple[Figure, list[Axes]]:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 from evolvent._core.errors import ConfigError
-from evolvent.experiments.recipe import Recipe
+from evolvent.experiments.departures import other_data
+from evolvent.experiments.recipe import PublishedFigure, Recipe
 from evolvent.experiments.record import Record, Result, cell_folders, read_recipe, read_record
 from evolvent.report.numbers import count
 from evolvent.tasks.findings import Figure
@@ -33,6 +35,11 @@ class Run:
     @property
     def identity(self) -> str:
         return self.folder.name
+
+    @cached_property
+    def published(self) -> list[PublishedFigure]:
+        """Figures to compare with: the recipe's, unless they are of other data."""
+        return self.recipe.published if self.recipe and not other_data(self.recipe) else []
 
     @property
     def variants(self) -> list[str]:

@@ -112,7 +112,7 @@ def series_row(series: Series) -> SummaryRow:
         unfinished=tuple(series.unfinished),
         data=", ".join(dict.fromkeys(record.cell.data_name for record in series.records)),
     )
-    printed = [f for f in (series.run.recipe.published if series.run.recipe else []) if f.variant == series.variant]
+    printed = [figure for figure in series.run.published if figure.variant == series.variant]
     return replace(row, published=tuple(compare(figure, row) for figure in printed))
 
 

@@ -55,7 +55,7 @@ recipe without the length of the training."""
 
 def parse_budget(budget: str | float) -> float:
     """Seconds of a span of time such as 90, 45s, 5m or 1.5h."""
-    found = TrainingConfig.read({"budget": budget}, "budget").budget
+    found = TrainingConfig.read({"budget": budget}, "solve").budget
     assert found is not None
     if found < LEAST:
         raise ConfigError(

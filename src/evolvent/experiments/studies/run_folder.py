@@ -49,7 +49,7 @@ def run_study(recipe: StudyRecipe, folder: Path, *, resume: bool = False, tell: 
         ConfigError: if the folder holds another run, or this one and ``resume`` is not set; before anything is written.
     """
     earlier = read_recipe(folder)
-    refuse_other_run(earlier and earlier.identity, recipe.identity, folder, resume)
+    refuse_other_run(earlier, recipe, folder, resume)
     with locked(folder):
         missing = [seed for seed in dict.fromkeys(recipe.seeds) if not _is_written(folder, seed)]
         if missing:

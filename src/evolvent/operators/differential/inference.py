@@ -28,16 +28,14 @@ class FixedConvolution(nn.Conv2d):
         padding: zeros on each side.
     """
 
-    padding: tuple[int, int]
-
     def __init__(self, kernel: Tensor, padding: int) -> None:
         out_channels, in_channels, size, _ = kernel.shape
         super().__init__(in_channels, out_channels, size, padding=padding, bias=False)
-        self.weight = nn.Parameter(kernel.detach().clone())
+        self.weight, self._zeros = nn.Parameter(kernel.detach().clone()), padding
 
     def adjoint(self, v: Tensor) -> Tensor:
         r""":math:`K^\top v`."""
-        return F.conv_transpose2d(v, self.weight, padding=self.padding)
+        return F.conv_transpose2d(v, self.weight, padding=self._zeros)
 
     def skew(self, u: Tensor) -> Tensor:
         r""":math:`(K - K^\top) u`."""
