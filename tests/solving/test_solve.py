@@ -158,7 +158,7 @@ def test_a_hard_initial_value_is_part_of_the_solution(tmp_path, quick):
     start = create_problem("heat").grid(20, 1)
     torch.testing.assert_close(ev.load(tmp_path / "run")(start), create_problem("heat").initial_values(start))
     assert found.trust.checks
-    with pytest.raises(ModelFileError, match="values of its problem are built in"):
+    with pytest.raises(ModelFileError, match="a part that its problem knows is built in"):
         ev.load(tmp_path / "run" / "model")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from evolvent.experiments.grid import cell_folders_of
 from evolvent.experiments.recipe import Cell, Recipe
 from evolvent.experiments.record import cell_folders, read_recipe
 from evolvent.tasks.pde import SOLUTION
+from evolvent.tasks.pde.ansatz import Ansatz
 
 
 def cells_of(folder: Path) -> list[tuple[Cell, Path]]:
@@ -35,6 +37,7 @@ def read_kept(folder: Path) -> dict[str, Any]:
     path = folder / SOLUTION
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
-        return {key: found[key] for key in ("problem", "options", "initial", "blend", "boundary", "factors")}
+        ansatz = Ansatz(**{field.name: found[field.name] for field in fields(Ansatz)})
+        return {"ansatz": ansatz} | {key: found[key] for key in ("problem", "options", "factors")}
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ModelFileError(f"{path} does not say how the network is a solution: {error!r}. Solve again.") from None

@@ -58,9 +58,8 @@ def _of_run(folder: Path, problem: problems.Problem | None) -> Any:
 def _refuse_half_a_solution(folder: Path) -> None:
     from evolvent.solving.folders import read_kept
 
-    kept = read_kept(folder)
-    if "hard" in (kept["initial"], kept["boundary"]):
+    if not read_kept(folder)["ansatz"].is_bare:
         raise ModelFileError(
-            f"the network in {folder} is not the solution by itself: values of its problem are built in. "
+            f"the network in {folder} is not the solution by itself: a part that its problem knows is built in. "
             "Load the run folder around it, which is."
         )

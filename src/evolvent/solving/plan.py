@@ -142,7 +142,8 @@ def _at_new_points(problem: Problem, pace: Pace, method: str) -> dict[str, Any]:
 def _asked(problem: Problem, method: str) -> dict[str, Any]:
     """The task, with values on the boundary built in where they are 0; other ones would go on inside of the domain."""
     hard = problem.boundary is not None and not problem.boundary_values(problem.sobol(_TRIED, seed=0)).any()
-    return {"name": "pde", "method": method, "boundary": "hard" if hard else "soft"}
+    boundary = "hard" if hard else "soft"
+    return {"name": "pde", "method": method, "boundary": boundary, "profile": problem.profile is not None}
 
 
 def _grid(problem: Problem) -> list[int]:

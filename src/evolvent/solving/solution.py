@@ -25,7 +25,7 @@ from evolvent.report.solution_picture import solution_figure
 from evolvent.solving.folders import main_cell, read_kept
 from evolvent.solving.grids import grid_values, write_grid_csv, write_grid_npz
 from evolvent.solving.verdicts import read_estimates, read_trust
-from evolvent.tasks.pde.ansatz import Hardness, coefficient_of, solution_of
+from evolvent.tasks.pde.ansatz import Ansatz, coefficient_of
 
 if TYPE_CHECKING:
     from evolvent.analysis.solutions import Estimates, Trust
@@ -41,8 +41,7 @@ class Solution:
         problem: what is solved.
         network: that solves it.
         folder: of its run.
-        initial, blend, boundary: how initial and boundary values enter; see
-            :func:`~evolvent.tasks.pde.ansatz.solution_of`.
+        ansatz: how the network is the solution.
 
     Attributes:
         figures: what was measured: the residual, and the error if there is a reference.
@@ -50,19 +49,8 @@ class Solution:
         estimates: coefficients that were looked for, with their standard errors; None if there were none.
     """
 
-    def __init__(
-        self,
-        problem: Problem,
-        network: nn.Module,
-        folder: Path,
-        initial: Hardness = "soft",
-        blend: float = 0.1,
-        boundary: Hardness = "soft",
-    ) -> None:
-        self.problem, self.network, self.folder = problem, network, folder
-        self._initial: Hardness = initial
-        self._boundary: Hardness = boundary
-        self._blend = blend
+    def __init__(self, problem: Problem, network: nn.Module, folder: Path, ansatz: Ansatz) -> None:
+        self.problem, self.network, self.folder, self._ansatz = problem, network, folder, ansatz
         result = read_result(main_cell(folder))
         self.figures: dict[str, float | None] = dict(result.figures) if result else {}
         self.trust: Trust | None = read_trust(folder)
@@ -78,8 +66,7 @@ class Solution:
         guesses = getattr(getattr(read_cell(cell), "task", None), "unknown", {})
         if kept["factors"]:
             problem = replace(problem, coefficients={**problem.coefficients, **_found(guesses, kept["factors"])})
-        values = kept["initial"], kept["blend"], kept["boundary"]
-        return cls(problem, networks.load(cell / "model"), folder, *values)
+        return cls(problem, networks.load(cell / "model"), folder, kept["ansatz"])
 
     def __call__(self, points: Any) -> Any:
         """u at points, (N, coordinates) to (N, unknowns)."""
@@ -96,7 +83,7 @@ class Solution:
                 f"{', '.join(self.problem.domain)}, got shape {tuple(points.shape)}."
             )
         like = next(self.network.parameters())
-        return solution_of(self.problem, self.network, points.to(like), self._initial, self._blend, self._boundary)
+        return self._ansatz.solution(self.problem, self.network, points.to(like))
 
     def derivatives(self, points: Tensor, names: Sequence[str] | None = None) -> Derivatives:
         """u and its derivatives at points, those that the equation needs or those that are named."""

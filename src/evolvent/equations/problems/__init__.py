@@ -15,6 +15,7 @@ from evolvent.equations.problems import (
 )
 from evolvent.equations.problems.coefficient_field import CoefficientField, with_field
 from evolvent.equations.problems.invariants import Invariant
+from evolvent.equations.problems.kink import smoothed_kink
 from evolvent.equations.problems.problem import Condition, Problem, Reference
 from evolvent.equations.problems.region import Region, box, disc, l_shape
 from evolvent.equations.problems.registry import PROBLEMS, create_problem, given, list_problems, register_problem
@@ -46,6 +47,7 @@ __all__ = [
     "poisson",
     "register_problem",
     "schroedinger",
+    "smoothed_kink",
     "with_field",
     "with_stored_reference",
 ]

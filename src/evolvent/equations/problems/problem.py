@@ -70,6 +70,8 @@ class Problem:
         unknowns: names of the components of u.
         time: the coordinate of time, if there is one of that name.
         reference: computes a solution to compare with.
+        profile: a function of all coordinates, as columns (N, 1), that is as rough as the solution, such as the
+            smoothed kink of its initial value; with ``task.profile`` networks represent only what is left.
         size: of the solution, about; that of ``initial`` if left out.
         invariants: name -> a quantity that is conserved or decays, by which a solution can be checked.
         easier: coefficients with which a training may begin, since the solution is then easier to find.
@@ -103,6 +105,7 @@ class Problem:
     unknowns: Sequence[str] = ("u",)
     time: str = "t"
     reference: Callable[[], Reference] | None = None
+    profile: Callable[..., Tensor] | None = None
     size: float | None = None
     title: str = ""
     invariants: Mapping[str, Invariant] = field(default_factory=dict)
@@ -241,6 +244,11 @@ class Problem:
         """u on the boundary of space, (N, unknowns); elsewhere the same formula."""
         assert self.boundary is not None
         return self.boundary(*(points[:, i : i + 1] for i in range(len(self.domain))))
+
+    def profile_values(self, points: Tensor) -> Tensor:
+        """The known profile at points, (N, unknowns)."""
+        assert self.profile is not None
+        return self.profile(*(points[:, i : i + 1] for i in range(len(self.domain))))
 
     @cached_property
     def space_region(self) -> Region:

@@ -1,8 +1,9 @@
-"""How a network is a solution: by itself, or with boundary and initial values built in."""
+"""How a network is a solution: by itself, or with boundary values, initial values or known kinks built in."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Literal, TypeVar
 
 import torch
@@ -14,33 +15,47 @@ Hardness = Literal["soft", "hard"]
 Number = TypeVar("Number", float, Tensor)
 
 
-def solution_of(
-    problem: Problem,
-    model: Callable[[Tensor], Tensor],
-    points: Tensor,
-    initial: Hardness,
-    blend: float,
-    boundary: Hardness = "soft",
-) -> Tensor:
-    r"""u at points: the network, or with a hard initial value :math:`e^{-t / \tau} u_0 + (1 - e^{-t / \tau}) N`.
+@dataclass(frozen=True)
+class Ansatz:
+    r"""How a network :math:`N` is a solution.
 
-    Args:
-        problem: that gives the values.
-        model: :math:`N`.
-        points: (N, coordinates).
+    A hard initial value is blended in, :math:`e^{-t / \tau} u_0 + (1 - e^{-t / \tau}) N`.
+
+    Attributes:
         initial: ``hard`` blends the initial value in.
         blend: :math:`\tau` as a share of the time.
         boundary: ``hard`` builds the values on the boundary of space in, by a factor that vanishes there.
+        profile: add the problem's known profile, so that the network is only what is left.
     """
-    u = model(points)
-    if boundary == "hard" and problem.boundary is not None:
-        u = problem.boundary_values(points) + problem.inside(points) * u
-    if initial == "soft" or problem.initial is None:
-        return u
-    at = problem.coordinates.index(problem.time)
-    since = points[:, at : at + 1] - problem.domain[problem.time][0]
-    share = torch.exp(since * (-1 / (blend * problem.duration)))
-    return share * problem.initial_values(points) + (1 - share) * u
+
+    initial: Hardness = "soft"
+    blend: float = 0.1
+    boundary: Hardness = "soft"
+    profile: bool = False
+
+    @property
+    def is_bare(self) -> bool:
+        """Whether the network alone is the solution."""
+        return self.initial == self.boundary == "soft" and not self.profile
+
+    def fitted_to(self, problem: Problem) -> Ansatz:
+        """Without what the problem does not have."""
+        initial, profile = problem.initial is not None, problem.profile is not None
+        return replace(self, initial=self.initial if initial else "soft", profile=self.profile and profile)
+
+    def solution(self, problem: Problem, model: Callable[[Tensor], Tensor], points: Tensor) -> Tensor:
+        """u at points, (N, coordinates) to (N, unknowns)."""
+        u = model(points)
+        if self.profile and problem.profile is not None:
+            u = u + problem.profile_values(points)
+        if self.boundary == "hard" and problem.boundary is not None:
+            u = problem.boundary_values(points) + problem.inside(points) * u
+        if self.initial == "soft" or problem.initial is None:
+            return u
+        at = problem.coordinates.index(problem.time)
+        since = points[:, at : at + 1] - problem.domain[problem.time][0]
+        share = torch.exp(since * (-1 / (self.blend * problem.duration)))
+        return share * problem.initial_values(points) + (1 - share) * u
 
 
 def coefficient_of(guess: float, factor: Number) -> Number:

@@ -13,7 +13,7 @@ from evolvent.data import CollocationPoints, Material
 from evolvent.equations import polynomial_terms
 from evolvent.equations.problems import Condition
 from evolvent.tasks.gauss_newton import ResidualBlock
-from evolvent.tasks.pde.ansatz import coefficient_of, solution_of
+from evolvent.tasks.pde.ansatz import coefficient_of
 from evolvent.tasks.pde.asked import Asked
 from evolvent.tasks.pde.discovery import Discovery
 from evolvent.tasks.pde.edges import Edges, draw_edges
@@ -68,13 +68,12 @@ class PdeObjective(Task):
         return {name: coefficient_of(guesses[name], factor) for name, factor in self.factors.items()}
 
     def solution(self, points: Tensor) -> Tensor:
-        """u at points, with hard boundary values built in and a hard initial value blended in."""
+        """u at points, with what is built in."""
         return self.solution_of(self.model, points)
 
     def solution_of(self, network: Callable[[Tensor], Tensor], points: Tensor) -> Tensor:
         """The same for another network, such as this one with other weights."""
-        settings: PdeSettings = self.setup.settings
-        return solution_of(self.problem, network, points, settings.initial, settings.blend, settings.boundary)
+        return self.setup.settings.ansatz.solution(self.problem, network, points)
 
     def objective(self, batch: Any, turn: str) -> tuple[Tensor, Sums]:
         weights, coefficients = self._of_turn(turn)

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from evolvent._core.config import Config
 from evolvent.tasks.optimizers import OptimizerConfig
-from evolvent.tasks.pde.ansatz import Hardness
+from evolvent.tasks.pde.ansatz import Ansatz, Hardness
 from evolvent.tasks.schedules import ScheduleConfig
 from evolvent.tasks.task import DataSettings, TaskSettings
 
@@ -91,6 +91,9 @@ class PdeSettings(TaskSettings):
         default="soft", description="ask for the values on the boundary of space (soft), or build them in (hard)"
     )
     blend: float = Field(default=0.1, gt=0, description="time constant of the hard initial value, as a share of time")
+    profile: bool = Field(
+        default=False, description="add the known profile of the problem, such as a smoothed kink of its initial value"
+    )
     resample_at: list[int] = Field(
         default=[], description="epochs after which points are drawn anew, more of them where the residual is large"
     )
@@ -100,6 +103,11 @@ class PdeSettings(TaskSettings):
     )
     library: LibrarySettings | None = Field(default=None, description="find the equation instead of using it")
     times: list[float] = Field(default=[], description="at which the solution is drawn and its error measured")
+
+    @property
+    def ansatz(self) -> Ansatz:
+        """How a network is a solution."""
+        return Ansatz(self.initial, self.blend, self.boundary, self.profile)
 
 
 class PdeData(DataSettings):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -233,9 +234,7 @@ class Pde(PdeObjective):
         return {
             "problem": self.setup.data.name,
             "options": self.setup.data.options,
-            "initial": settings.initial if self.problem.initial is not None else "soft",
-            "blend": settings.blend,
-            "boundary": settings.boundary,
+            **asdict(settings.ansatz.fitted_to(self.problem)),
             "factors": {name: factor.item() for name, factor in self.factors.items()},
         }
 
