@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from evolvent._core.checks import described
 from evolvent._core.errors import ConfigError, NonFiniteError
 from evolvent._core.slugs import slug
 from evolvent.analysis.solutions import check_trust, estimate_coefficients
@@ -146,6 +147,8 @@ def conclude(folder: Path, problem: Problem, tolerance: float = TOLERANCE) -> So
 def _stated(problem: str | Problem, options: Mapping[str, Any] | None) -> Problem:
     if isinstance(problem, str):
         return with_stored_reference(create_problem(problem, **(options or {})), options or {})
+    if not isinstance(problem, Problem):
+        raise ConfigError(f"solve takes the name of a problem or a Problem, got {described(problem)}.")
     if options:
         raise ConfigError(f"options are for problems that are given by name; {problem.name!r} has them already.")
     if problem.name in PROBLEMS:  # it may differ from what the name stands for, as which it would be loaded later
