@@ -63,7 +63,7 @@ def nearest_neighbours(
     asked = k if include_self else k + 1
     if asked > len(x):
         raise ConfigError(
-            f"{len(x)} points have {len(x) - (not include_self)} neighbours each, so k must not exceed that, got {k}."
+            f"{len(x)} points have {max(len(x) - (not include_self), 0)} neighbours each, so k must not exceed that, got {k}."
         )
     find = _SEARCHES[_chosen(search, *x.shape)](x, asked)
     found = []
