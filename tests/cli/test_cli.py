@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import warnings
 
 import pytest
 from typer.testing import CliRunner
@@ -151,3 +152,18 @@ def test_the_version_is_printed():
     from evolvent import __version__
 
     assert answer("--version").strip() == f"evolvent {__version__}"
+
+
+def test_warnings_are_lines_and_shown_once(monkeypatch, capsys):
+    def warn_twice():
+        for _ in range(2):
+            with warnings.catch_warnings():  # which makes Python forget what it has shown
+                warnings.simplefilter("always")
+                warnings.warn("steps are\n too large", UserWarning, stacklevel=2)
+
+    before = warnings.showwarning
+    monkeypatch.setattr(cli, "app", warn_twice)
+    cli.main()
+    shown = capsys.readouterr()
+    assert (shown.out + shown.err).splitlines() == ["warning: steps are too large"]
+    assert warnings.showwarning is before

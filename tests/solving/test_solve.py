@@ -287,7 +287,7 @@ def test_numbers_that_are_not_finite_are_explained(tmp_path, quick):
 
 def test_what_is_no_problem_is_refused():
     with pytest.raises(ConfigError, match="a Problem, got int 5"):
-        ev.solve(5)  # pyright: ignore[reportArgumentType]
+        ev.solve(5)
 
 
 def test_samples_are_checked(tmp_path):

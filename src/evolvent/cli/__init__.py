@@ -6,8 +6,10 @@ import os
 import shlex
 import signal
 import sys
-from contextlib import suppress
-from typing import Annotated
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Annotated, Any
 
 import typer
 
@@ -65,7 +67,7 @@ def main() -> None:
     """
     parent = os.getppid()
     try:
-        with listening():
+        with listening(), _warnings_as_lines():
             app()
     except PeerError as error:
         if is_main_process() or os.getppid() != parent:  # one process says it: the first, or those that outlive it
@@ -92,6 +94,29 @@ def main() -> None:
         if is_main_process():
             _say(_how_to_go_on(stopped))
         sys.exit(stopped.code)
+
+
+@contextmanager
+def _warnings_as_lines() -> Iterator[None]:
+    """Within the block warnings are lines like those of the commands themselves, each text once."""
+    before, shown = warnings.showwarning, set[str]()
+
+    def show(message: Warning | str, *_: Any, **__: Any) -> None:
+        text = " ".join(str(message).split())
+        if text in shown or not is_main_process():
+            return
+        shown.add(text)
+        display: Any = sys.modules.get("evolvent.cli.display")  # whose import costs seconds, and may be under way
+        if hasattr(display, "show_warning"):
+            display.show_warning(text)
+        else:
+            _say(f"warning: {text}")
+
+    warnings.showwarning = show
+    try:
+        yield
+    finally:
+        warnings.showwarning = before
 
 
 def _say(line: str) -> None:

@@ -14,9 +14,7 @@ if TYPE_CHECKING:
 Settings = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a setting, e.g. optimizer.lr=0.05.")
 ]
-Changes = Annotated[
-    list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Settings to change, as with --set.")
-]
+Changes = Annotated[list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Settings to change, as with --set.")]
 
 
 def run(
@@ -88,8 +86,8 @@ def _plain_settings(changes: Sequence[str]) -> Sequence[str]:
     for change in changes:
         if "=" not in change:
             raise ConfigError(
-                f"after the recipe come settings as KEY=VALUE, such as optimizer.lr=0.05, got {shortened(repr(change))}."
-                " `evolvent run` takes one recipe at a time."
+                "after the recipe come settings as KEY=VALUE, such as optimizer.lr=0.05, got "
+                f"{shortened(repr(change))}. `evolvent run` takes one recipe at a time."
             )
     return changes
 

@@ -88,8 +88,8 @@ def _check_symmetric(weights: SparseMatrix | Tensor) -> None:
     if not symmetric:
         raise DataError(
             "normalisation 'gcn' is for undirected graphs, but some weights differ from those of the opposite edge. "
-            "Make it undirected first: evolvent.graphs.undirected(weights). Where there is a choice of normalisation, 'row' "
-            "and 'symmetric' take directed graphs."
+            "Make the graph undirected first: evolvent.graphs.undirected(weights). Where the normalisation can be "
+            "chosen, 'row' and 'symmetric' take directed graphs."
         )
 
 

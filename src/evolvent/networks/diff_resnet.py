@@ -155,9 +155,7 @@ class DiffusionNetwork(PointNetwork):
             if f.time > 0:
                 counts = _spread(f.diffusion_steps, frames)
                 unstable = f.allow_unstable
-                path += [
-                    f.diffusion.flow(moved, f.gamma * h * k, f.flow, k, allow_unstable=unstable) for k in counts
-                ]
+                path += [f.diffusion.flow(moved, f.gamma * h * k, f.flow, k, allow_unstable=unstable) for k in counts]
         return [path]
 
     @staticmethod

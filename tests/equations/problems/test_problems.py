@@ -211,7 +211,7 @@ def test_wrong_statements_are_refused():
         stated(domain={"x": (1, 0)})
     with pytest.raises(UnknownNameError, match="coordinate 'y'"):
         stated(symmetry={"y": "even"})
-    with pytest.raises(UnknownNameError, match="symmetry 'bogus'. Choose one of none"):
+    with pytest.raises(UnknownNameError, match=r"symmetry 'bogus'\. Choose one of none"):
         stated(symmetry={"x": "bogus"})
     with pytest.raises(ConfigError, match="has no coordinates"):
         stated(domain={})

@@ -189,8 +189,7 @@ class Problem:
             found = function(probe, **coefficients)
         except TypeError as error:
             raise ConfigError(
-                f"the {what} of {self.name!r} must take u and the coefficients {list(coefficients)} by name: "
-                f"{error}."
+                f"the {what} of {self.name!r} must take u and the coefficients {list(coefficients)} by name: {error}."
             ) from error
         except AttributeError as error:
             told = str(error).replace("'Needed' object", "u")
