@@ -6,9 +6,7 @@ import os
 import shlex
 import signal
 import sys
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from typing import Annotated, Any
 
 import typer
@@ -17,6 +15,7 @@ from evolvent._core.errors import EvolventError, PeerError
 from evolvent._core.launchers import is_main_process
 from evolvent._core.memory import is_out_of_memory
 from evolvent._core.stopping import Stopped, listening
+from evolvent._core.told_warnings import told_warnings
 from evolvent.cli import analyze, data, evaluate, features, listing, predict, report, run, solve
 
 app = typer.Typer(
@@ -67,7 +66,7 @@ def main() -> None:
     """
     parent = os.getppid()
     try:
-        with listening(), _warnings_as_lines():
+        with listening(), told_warnings(_warn):
             app()
     except PeerError as error:
         if is_main_process() or os.getppid() != parent:  # one process says it: the first, or those that outlive it
@@ -96,27 +95,15 @@ def main() -> None:
         sys.exit(stopped.code)
 
 
-@contextmanager
-def _warnings_as_lines() -> Iterator[None]:
-    """Within the block warnings are lines like those of the commands themselves, each text once."""
-    before, shown = warnings.showwarning, set[str]()
-
-    def show(message: Warning | str, *_: Any, **__: Any) -> None:
-        text = " ".join(str(message).split())
-        if text in shown or not is_main_process():
-            return
-        shown.add(text)
-        display: Any = sys.modules.get("evolvent.cli.display")  # whose import costs seconds, and may be under way
-        if hasattr(display, "show_warning"):
-            display.show_warning(text)
-        else:
-            _say(f"warning: {text}")
-
-    warnings.showwarning = show
-    try:
-        yield
-    finally:
-        warnings.showwarning = before
+def _warn(text: str) -> None:
+    """Show a warning as the commands show theirs, or on stderr while what they use is not imported."""
+    if not is_main_process():
+        return
+    display: Any = sys.modules.get("evolvent.cli.display")
+    if hasattr(display, "show_warning"):
+        display.show_warning(text)
+    else:
+        _say(f"warning: {text}")
 
 
 def _say(line: str) -> None:
