@@ -53,9 +53,13 @@ def test_a_solution_is_called_on_points(heat):
 
 
 def test_points_outside_of_the_domain_are_warned_of_once(heat):
-    with pytest.warns(OutsideDomainWarning, match="t from 0 to 1"):
-        heat([[0.5, 50.0]])
-    heat([[0.5, 50.0]])
+    for points in ([[0.5, 50.0]], torch.tensor([[0.5, 50.0]])):
+        heat._warned = False
+        with pytest.warns(OutsideDomainWarning, match="t from 0 to 1"):
+            heat(points)
+        heat(points)
+    inside = torch.tensor([[0.5, 0.5]], dtype=torch.float64)
+    assert torch.func.jacrev(heat)(inside).shape == (1, 1, 1, 2)
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch._C._functorch import is_functorch_wrapped_tensor
 
 from evolvent import networks
 from evolvent._core.checks import described
@@ -41,8 +42,8 @@ class OutsideDomainWarning(UserWarning):
 class Solution:
     r"""The solution of a problem by a network, with a hard initial value if there is one.
 
-    Called on points (N, coordinates) it gives values (N, unknowns), as a tensor for a tensor and else as an array. A
-    list or an array with points outside of the domain is answered with a warning, once.
+    Called on points (N, coordinates) it gives values (N, unknowns), as a tensor for a tensor and else as an array.
+    Points outside of the domain are answered with a warning, once.
 
     Args:
         problem: what is solved.
@@ -91,6 +92,8 @@ class Solution:
     def __call__(self, points: Any) -> Any:
         """u at points, (N, coordinates) to (N, unknowns)."""
         if isinstance(points, Tensor):
+            if type(points) is Tensor and not is_functorch_wrapped_tensor(points):  # which has numbers to look at
+                self._warn_outside(points.detach().cpu().numpy())
             return self._at(points)
         try:
             found = np.asarray(points, dtype=np.float64)

@@ -285,6 +285,12 @@ def test_values_are_columns_or_numbers():
         Problem(**stated, boundary=lambda x, t: [x, t]).boundary_values(points)
     with pytest.raises(ConfigError, match="must take x"):
         Problem(**stated, initial=lambda x, t: x).initial_values(points)
+    with pytest.raises(TypeError, match="of its own"):  # by which an operation without derivatives is known
+        Problem(**stated, initial=_fails).initial_values(points)
+
+
+def _fails(x):
+    raise TypeError("of its own")
 
 
 def test_regions_that_are_not_in_their_box_are_refused():

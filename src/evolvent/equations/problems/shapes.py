@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
+from numbers import Real
 from typing import Any
 
 import torch
@@ -16,7 +18,7 @@ Value = Callable[..., Tensor] | float  # of columns (N, 1), or a constant
 
 def check_value(value: Any, whose: str) -> None:
     """Refuse what is neither a function of columns nor a number."""
-    if value is not None and not callable(value) and not isinstance(value, (int, float)):
+    if value is not None and not callable(value) and not isinstance(value, Real):
         raise ConfigError(
             f"{whose} is a function of coordinates, each a column (N, 1), or a number, got {described(value)}."
         )
@@ -35,9 +37,12 @@ def value_at(value: Value, columns: Sequence[Tensor], names: Sequence[str], comp
     try:
         found: Any = value(*columns) if callable(value) else value
     except TypeError as error:
+        if not callable(value) or _takes(value, len(columns)):
+            raise  # what it computes with; derivatives are then found in another way
         raise ConfigError(f"{whose} must take {', '.join(names)}, each a column (N, 1): {error}.") from error
-    if isinstance(found, (int, float)) or (isinstance(found, Tensor) and found.ndim == 0):
-        return (torch.zeros_like(columns[0]) + found).expand(-1, components)
+    if isinstance(found, Real) or (isinstance(found, Tensor) and found.ndim == 0):
+        constant = float(found) if isinstance(found, Real) else found
+        return (torch.zeros_like(columns[0]) + constant).expand(-1, components)
     if not isinstance(found, Tensor) or found.shape != (len(columns[0]), components):
         given = f"shape {tuple(found.shape)}" if isinstance(found, Tensor) else described(found)
         raise ShapeError(
@@ -45,6 +50,17 @@ def value_at(value: Value, columns: Sequence[Tensor], names: Sequence[str], comp
             "a row for each point and a column for each unknown. The coordinates are columns (N, 1)."
         )
     return found
+
+
+def _takes(function: Callable[..., Any], count: int) -> bool:
+    """Whether a function can be called with so many arguments, as far as it tells."""
+    try:
+        inspect.signature(function).bind(*range(count))
+    except TypeError:
+        return False
+    except ValueError:  # of some functions written in C, which tell nothing
+        return True
+    return True
 
 
 def check_residual(found: Any, points: int, widths: Sequence[int], whose: str) -> None:
