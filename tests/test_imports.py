@@ -156,6 +156,13 @@ def test_bare_import_loads_nothing_else():
     assert loaded_by("import evolvent") & {"torch", "numpy", "pydantic", "yaml"} == set()
 
 
+@pytest.mark.parametrize("name", ["analysis", "data", "equations", "graphs", "groups", "networks", "operators"])
+def test_rooms_are_attributes_without_an_import_of_their_own(name, run_after_torch):
+    heavy = {"lightning_fabric", "matplotlib", "sklearn", "scipy", "pandas", "torchdiffeq"}
+    shown = run_after_torch(f"import evolvent as ev; assert ev.{name}.__name__ == 'evolvent.{name}'" + SHOW_LOADED)
+    assert set(json.loads(shown)) & heavy == set()
+
+
 def test_import_costs_little_over_torch(run_after_torch):
     """CPU seconds, not wall-clock: the machine may be busy."""
     program = """

@@ -13,7 +13,19 @@ from typing import TYPE_CHECKING
 from evolvent._core.lazy import attach
 
 if TYPE_CHECKING:
-    from evolvent import data, dynamics, equations, errors, gradients, integrators, networks, operators
+    from evolvent import (
+        analysis,
+        data,
+        dynamics,
+        equations,
+        errors,
+        gradients,
+        graphs,
+        groups,
+        integrators,
+        networks,
+        operators,
+    )
     from evolvent.analysis.planning import plan
     from evolvent.estimators import DiffusionClassifier
     from evolvent.evolution import Evolution, evolutions, set_gradient
@@ -30,6 +42,7 @@ __all__ = [
     "DiffusionClassifier",
     "Evolution",
     "__version__",
+    "analysis",
     "create_model",
     "data",
     "dynamics",
@@ -37,6 +50,8 @@ __all__ = [
     "errors",
     "evolutions",
     "gradients",
+    "graphs",
+    "groups",
     "integrators",
     "list_models",
     "load",
@@ -54,7 +69,20 @@ __all__ = [
 
 __getattr__, __dir__ = attach(
     __name__,
-    modules=["dynamics", "equations", "errors", "gradients", "integrators", "networks", "operators", "data", "testing"],
+    modules=[
+        "analysis",
+        "data",
+        "dynamics",
+        "equations",
+        "errors",
+        "gradients",
+        "graphs",
+        "groups",
+        "integrators",
+        "networks",
+        "operators",
+        "testing",
+    ],
     names={
         "evolvent.evolution": ["Evolution", "evolutions", "set_gradient"],
         "evolvent.networks": ["create_model", "list_models", "refine", "save"],

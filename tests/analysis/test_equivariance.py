@@ -261,6 +261,8 @@ def test_an_ordinary_network_is_measured_by_its_answer_and_claims_nothing():
     assert found.answer.exact > 1e-3
     with pytest.raises(ConfigError, match="without such layers"):
         measure_equivariance(nn.Conv2d(1, 2, 3), (1, 8, 8))
+    with pytest.raises(ConfigError, match=r"such as \(1, 28, 28\), got \(28, 28\)"):
+        measure_equivariance(model, (28, 28))
 
 
 def test_it_tells_how_far_it_is_and_leaves_the_model_as_it_was():

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import warnings
 
 import pytest
 from typer.testing import CliRunner
@@ -81,6 +82,9 @@ def test_data_verbs(tmp_path):
         (["run", "demo", "--set", "optimizer.lrr=1"], "Did you mean 'optimizer.lr'"),
         (["run", "demo", "--set", "training.epochs=many"], "training.epochs"),
         (["run", "demo", "--set", "lr"], "--set takes key=value"),
+        (["run", "demo", "transfer"], "settings as KEY=VALUE"),
+        (["run", "demo", "optimizer.lrr=1"], "Did you mean 'optimizer.lr'"),
+        (["run", "demo", "--set", "optimizer.lr=1", "training.epochs=many"], "training.epochs"),
         (["run", "demo", "--set", "variants={}", "--set", "model.name=resnt44"], "Did you mean 'resnet44'"),
         (["run", "demo", "--set", "data.name=minst"], "Did you mean 'mnist'"),
         (["run", "nowhere.yaml"], "no recipe file"),
@@ -150,3 +154,18 @@ def test_the_version_is_printed():
     from evolvent import __version__
 
     assert answer("--version").strip() == f"evolvent {__version__}"
+
+
+def test_warnings_are_lines_and_shown_once(monkeypatch, capsys):
+    def warn_twice():
+        for _ in range(2):
+            with warnings.catch_warnings():  # which makes Python forget what it has shown
+                warnings.simplefilter("always")
+                warnings.warn("steps are\n too large", UserWarning, stacklevel=2)
+
+    before = warnings.showwarning
+    monkeypatch.setattr(cli, "app", warn_twice)
+    cli.main()
+    shown = capsys.readouterr()
+    assert (shown.out + shown.err).splitlines() == ["warning: steps are too large"]
+    assert warnings.showwarning is before

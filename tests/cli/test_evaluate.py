@@ -102,6 +102,9 @@ def test_without_perturbations_runs_are_tested_again(run):
         (["--attack", "pgd", "--step-size", "1"], "step_size is 1"),
         (["--eps", "3/255"], "add --attack"),
         (["--images", "5"], "add --attack"),
+        (["--steps", "3"], "add --attack"),
+        (["--step-size", "1/255"], "add --attack"),
+        (["--attack", "fgsm", "--steps", "3"], "add --attack pgd"),
         (["--corrupt", "noise", "--eps", "3/255"], "--eps is the budget of attacks"),
     ],
 )

@@ -64,6 +64,10 @@ def test_the_reference_alone(tmp_path, monkeypatch):
 def test_bad_input_is_refused(tmp_path):
     with pytest.raises(ConfigError, match="name=value such as viscosity"):
         answer("heat", "--option", "diffusion")
+    with pytest.raises(UnknownNameError, match="bsde-hjb"):
+        answer("hjb")
+    with pytest.raises(UnknownNameError, match="bsde-allen-cahn"):
+        answer("allen-cahn", "--option", "d=100")
     with pytest.raises(UnknownNameError, match="heat"):
         answer("heet")
     with pytest.raises(ConfigError, match="too small"):

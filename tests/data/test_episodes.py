@@ -89,3 +89,17 @@ def test_sets_that_are_too_small_are_refused(options, complaint):
 def test_impossible_episodes_are_refused(options):
     with pytest.raises(ConfigError):
         Episodes(POINTS, CLASSES, **{"count": 5} | options)
+
+
+@pytest.mark.parametrize(
+    ("points", "labels", "complaint"),
+    [
+        (POINTS, CLASSES.double(), "integer label.*float64"),
+        (POINTS, CLASSES[1:], r"each of 197 points.*\(196,\)"),
+        (POINTS, CLASSES - 1, "got -1"),
+        (torch.where(POINTS > 3, torch.nan, POINTS), CLASSES, "NaN or infinite"),
+    ],
+)
+def test_labels_and_points_that_cannot_be_used_are_refused(points, labels, complaint):
+    with pytest.raises(DataError, match=complaint):
+        Episodes(points, labels, 10)

@@ -5,6 +5,7 @@ import torch
 from pydantic import ValidationError
 
 from evolvent.data import PointCloud
+from evolvent.errors import UnknownNameError
 
 KINDS = ("spirals", "moons", "circles", "blobs")
 
@@ -47,10 +48,15 @@ def test_a_blob_lies_around_its_corner():
     assert x[y == 0].std(0).tolist() == pytest.approx([0.1, 0.1], rel=0.1)
 
 
-@pytest.mark.parametrize("wrong", [{"kind": "helix"}, {"classes": 1}, {"points": 0}, {"turns": 0}, {"noise": -1}])
+@pytest.mark.parametrize("wrong", [{"classes": 1}, {"points": 0}, {"turns": 0}, {"noise": -1}])
 def test_what_cannot_be_drawn_is_refused(wrong):
     with pytest.raises(ValidationError):
         PointCloud(**wrong)
+
+
+def test_an_unknown_kind_is_answered_with_the_nearest():
+    with pytest.raises(UnknownNameError, match=r"unknown kind of points 'moonz'\. Did you mean 'moon' or 'moons'"):
+        PointCloud(kind="moonz")
 
 
 @pytest.mark.parametrize("kind", ["xor", "moon", "circle", "spiral"])

@@ -10,7 +10,7 @@ from torch import nn
 from torch.nn import functional as F
 
 import evolvent as ev
-from evolvent.equations import composition, coordinate_jets, jet, mixed_jet, register_elementwise
+from evolvent.equations import composition, coordinate_jets, jet, laplacian, mixed_jet, register_elementwise
 from evolvent.equations.fallback import nested_derivatives
 from evolvent.errors import ConfigError, ShapeError
 
@@ -278,3 +278,12 @@ def test_a_function_with_too_few_derivatives_says_so():
     jet(torch.special.erfcx, torch.ones(1), torch.ones(1), 1)
     with pytest.raises(ConfigError, match=r"registered with 1 derivatives, and order 2"):
         jet(torch.special.erfcx, torch.ones(1), torch.ones(1), 2)
+
+
+@pytest.mark.parametrize("x", [torch.zeros(3, 2), torch.zeros(3, 2, dtype=torch.int64)])
+def test_points_of_another_precision_are_refused(x):
+    net = ev.create_model("perceptron", width=4, layers=1).double()
+    with pytest.raises(ShapeError, match=r"got (float32|int64) of shape \(3, 2\)"):
+        jet(net, x, torch.ones(2), 1)
+    with pytest.raises(ShapeError, match=r"got (float32|int64) of shape \(3, 2\)"):
+        laplacian(net, x)

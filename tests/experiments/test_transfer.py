@@ -69,3 +69,9 @@ def test_options_given_by_hand_have_the_last_word(trained):
     [cell] = recipe.cells()
     saved = overlay(ev.load(trained / "model").spec.options, {"dropout": 0.25})
     assert cell.model.options == {key: value for key, value in saved.items() if key not in ("num_classes", "readout")}
+
+
+def test_a_network_of_nodes_is_no_classifier_of_images(tmp_path):
+    ev.save(ev.create_model("gcn", in_features=4, num_classes=3), tmp_path / "gcn")
+    with pytest.raises(ConfigError, match="'gcn' is not a classifier of images"):
+        prepared(load_recipe("transfer", [f"from={tmp_path / 'gcn'}", "data=digits", *SHORT]))

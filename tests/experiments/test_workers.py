@@ -7,6 +7,8 @@ import subprocess
 import sys
 import threading
 import time
+import warnings
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -14,8 +16,9 @@ import yaml
 
 from evolvent import load
 from evolvent._core.errors import ConfigError
-from evolvent.experiments.engine import Resources
+from evolvent.experiments.engine import DataShelf, Resources
 from evolvent.experiments.grid import CellsFailedError, run_grid
+from evolvent.experiments.jobs import Bench
 from evolvent.experiments.observer import Observer
 from evolvent.experiments.record import cell_folders, is_finished, read_result
 from evolvent.experiments.workers import _visible_gpu
@@ -154,6 +157,19 @@ def test_what_can_be_refused_is_refused_before_anything_is_written(tiny, tmp_pat
     with pytest.raises(ConfigError, match="one process only"):
         run_grid(tiny(), tmp_path / "run", workers=2)
     assert not (tmp_path / "run").exists()
+
+
+def test_warnings_of_a_worker_are_sent_as_text_once(tmp_path, monkeypatch):
+    def carry_out(self, job, send):
+        for number in (1, 1, 2):
+            warnings.warn_explicit(f"step {number}", UserWarning, "file.py", 1, registry={})
+        raise ConfigError("done")
+
+    sent = []
+    monkeypatch.setattr(Bench, "carry_out", carry_out)
+    monkeypatch.setattr(warnings, "filters", [])
+    failed = Bench(DataShelf()).attempt(SimpleNamespace(folder=tmp_path), sent.append)
+    assert (failed.reason, [event.text for event in sent]) == ("done", ["step 1", "step 2"])
 
 
 def test_each_place_gets_its_own_gpu(monkeypatch):

@@ -63,3 +63,8 @@ def test_bad_input(options, message):
     for affinity in (gaussian_affinity, dense_affinity):
         with pytest.raises(ConfigError, match=message):
             affinity(torch.randn(8, 2), **options)
+
+
+def test_no_points_have_no_neighbours():
+    with pytest.raises(ConfigError, match="0 points have 0"):
+        gaussian_affinity(torch.zeros(0, 2), 3, sigma=1.0)

@@ -66,6 +66,12 @@ def test_undirected_takes_the_larger_weight():
     torch.testing.assert_close(undirected(SparseMatrix.from_dense(full)).dense(), torch.maximum(full, full.T))
 
 
+@pytest.mark.parametrize("form", [lambda m: m, SparseMatrix.from_dense])
+def test_the_laplacian_is_of_a_square_matrix(form):
+    with pytest.raises(ShapeError, match="square"):
+        laplacian(form(torch.ones(3, 4)))
+
+
 @pytest.mark.parametrize(
     ("matrix", "kind", "error", "message"),
     [

@@ -84,3 +84,19 @@ def test_compiled_products_are_the_same():
     sparse, u = SparseMatrix.from_dense(random_matrix(6, 6)), torch.randn(6, 2, dtype=torch.float64)
     compiled = torch.compile(lambda v: sparse @ v, backend="eager")
     torch.testing.assert_close(compiled(u), sparse @ u)
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "message"),
+    [
+        ([0, 1], [0, 5], "columns 0 to 2, got column 5"),
+        ([0, 9], [0, 1], "rows 0 to 2, got row 9"),
+        ([0, -1], [0, 1], "got row -1"),
+        ([0, 1], [0, 1, 2], "three lists of one length"),
+        ([0.5, 1.0], [0, 1], "integers"),
+    ],
+)
+def test_entries_outside_of_the_matrix_are_refused(rows, columns, message):
+    with pytest.raises(ShapeError, match=message):
+        SparseMatrix.from_entries(rows, columns, torch.ones(2), (3, 3))
+    assert SparseMatrix.from_entries([], [], torch.ones(0), (3, 3)).dense().abs().sum() == 0

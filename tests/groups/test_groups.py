@@ -15,6 +15,7 @@ from evolvent.errors import ConfigError
 from evolvent.groups import (
     Field,
     Group,
+    Representation,
     chain_rule,
     cyclic,
     derivative_representation,
@@ -211,6 +212,11 @@ def test_dihedral_regular_fields_split_without_moving_channels():
     [
         (lambda: quotient(cyclic(8), [0, 3]), "not a subgroup"),
         (lambda: quotient(cyclic(4), [7]), "elements of C4 are 0 ... 3"),
+        (lambda: quotient(dihedral(4), ["a"]), "elements of D4 are 0 ... 7, got .'a'"),
+        (lambda: quotient(cyclic(4), [0, 1]), r"give \[2\] too"),
+        (lambda: Representation(cyclic(4), np.random.default_rng(0).normal(size=(4, 2, 2)), "p"), "no representation"),
+        (lambda: Representation(cyclic(4), np.zeros((4, 2, 2)), "p"), "no representation"),
+        (lambda: Representation(cyclic(4), np.ones((3, 1, 1)), "p"), r"each of its 4 elements.*\(3, 1, 1\)"),
         (lambda: irrep(cyclic(4), 3), "frequencies 0 ... 2"),
         (lambda: irrep(dihedral(4), 1, 1), "parity 1 only"),
         (lambda: sign(cyclic(3)), "no sign representation"),

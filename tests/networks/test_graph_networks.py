@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 import evolvent as ev
 from evolvent.dynamics import ConvectionDiffusion
-from evolvent.errors import ConfigError, ShapeError
+from evolvent.errors import ConfigError, DataError, ShapeError
 from evolvent.graphs import SparseMatrix, laplacian, normalise
 from evolvent.networks import GraphNetwork, list_models, model_entry
 from evolvent.networks.building import GraphOptions, StackedLinear, kept_for, part_of
@@ -94,6 +94,17 @@ def test_misfits_are_refused(name):
         network(torch.zeros(14, 8), graph())
     with pytest.raises(ShapeError, match=r"as many nodes, got \(14, 14\)"):
         network(torch.zeros(13, 9), graph())
+
+
+@pytest.mark.parametrize("form", [lambda x: x, SparseMatrix.from_dense])
+def test_features_that_are_no_numbers_are_refused(form):
+    x, wrong = torch.rand(14, 9), torch.rand(14, 9)
+    wrong[3, 2] = torch.nan
+    net = ev.create_model("gcn", **SMALL)
+    with pytest.raises(DataError, match="NaN or infinite"):
+        net(form(wrong), graph(dtype=torch.float32))
+    huge = form(x * 3e37)  # whose sum overflows
+    assert net(huge, graph(dtype=torch.float32)).shape == (14, 3)
 
 
 def test_a_directed_graph_is_refused():

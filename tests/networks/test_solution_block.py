@@ -6,7 +6,7 @@ from torch import nn
 
 from evolvent import create_model, set_gradient
 from evolvent.equations import jet
-from evolvent.errors import ShapeError
+from evolvent.errors import ConfigError, ShapeError
 from evolvent.networks import ExtrapolationWarning, SolutionBlock, solution_blocks
 from evolvent.networks.prnet import CoordinateField
 from evolvent.networks.solution_block import CoordinateConvolution, lattice
@@ -128,3 +128,11 @@ def test_the_adjoint_of_the_mobile_network_acts_on_the_ode_alone():
     largest = max(one.abs().max().item() for one in gradients[0])
     for one, other in zip(*gradients, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-6 * largest)
+
+
+def test_features_and_sizes_that_do_not_fit_are_refused():
+    block, h = block_of(), features()
+    with pytest.raises(ShapeError, match=r"does not take float\d\d of shape"):
+        block.query(h[:, :1], block.points[:2], 0.5)
+    with pytest.raises(ConfigError, match="height must be a whole number of at least 1, got 0"):
+        block.resample(h, (0, 12))

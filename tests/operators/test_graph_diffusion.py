@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evolvent.errors import ConfigError
+from evolvent.errors import ConfigError, ShapeError
 from evolvent.graphs import SparseMatrix, gaussian_affinity, largest_component, normalise, subgraph
 from evolvent.operators import GraphDiffusion, UnstableDiffusionWarning
 from evolvent.testing import check_operator
@@ -120,4 +120,18 @@ def test_strange_calls():
         diffusion.flow(u, -1.0)
     with pytest.raises(ConfigError, match="substeps"):
         diffusion.flow(u, 1.0, substeps=0)
+    with pytest.raises(ShapeError, match="30 nodes"):
+        diffusion.flow(u[:7], 1.0)
+    with pytest.raises(ShapeError, match="30 nodes"):
+        diffusion.solve(u[:7], 1.0)
     assert "30 x 30" in repr(diffusion)
+
+
+def test_an_unstable_flow_is_refused_with_a_number_of_steps_that_do():
+    diffusion, u = GraphDiffusion(graph("gcn")), torch.randn(30, 2, dtype=torch.float64)
+    with pytest.raises(ConfigError, match=r"take \d+ steps .*exponential") as caught:
+        diffusion.flow(u, 100.0, "explicit", 20)
+    enough = int(str(caught.value).split("take ")[1].split()[0])
+    assert diffusion.flow(u, 100.0, "explicit", enough).abs().max() < 10
+    with pytest.warns(UnstableDiffusionWarning):
+        assert diffusion.flow(u, 100.0, "explicit", 20, allow_unstable=True).abs().max() > 1e3

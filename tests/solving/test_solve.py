@@ -12,7 +12,7 @@ from evolvent.equations.problems import Condition, Problem, create_problem
 from evolvent.errors import ConfigError, DataError, ModelFileError, NonFiniteError, ShapeError, UnknownNameError
 from evolvent.experiments.observer import Observer
 from evolvent.experiments.record import read_findings
-from evolvent.solving import METHODS, Pace
+from evolvent.solving import METHODS, OutsideDomainWarning, Pace
 from evolvent.solving.plan import parse_budget
 
 
@@ -48,6 +48,28 @@ def test_a_solution_is_called_on_points(heat):
     assert heat.derivatives(points, ["xx"])["xx"].shape == (50, 1)
     with pytest.raises(ShapeError, match=r"points \(N, 2\) of x, t"):
         heat([[0.1, 0.2, 0.3]])
+    with pytest.raises(ShapeError, match="got str 'abc'"):
+        heat("abc")
+
+
+def test_points_outside_of_the_domain_are_warned_of_once(heat):
+    for points in ([[0.5, 50.0]], torch.tensor([[0.5, 50.0]])):
+        heat._warned = False
+        with pytest.warns(OutsideDomainWarning, match="t from 0 to 1"):
+            heat(points)
+        heat(points)
+    inside = torch.tensor([[0.5, 0.5]], dtype=torch.float64)
+    assert torch.func.jacrev(heat)(inside).shape == (1, 1, 1, 2)
+
+
+@pytest.mark.parametrize(
+    ("counts", "message"),
+    [((8,), "each of x, t"), ((8, 0), "points along t"), ((8, 2.5), "points along t"), ((10**5, 10**5), "too large")],
+)
+def test_grids_that_cannot_be_made_are_refused(heat, counts, message, tmp_path):
+    with pytest.raises(ConfigError, match=message):
+        heat.write_csv(tmp_path / "u.csv", *counts)
+    assert not list(tmp_path.iterdir())
 
 
 def test_values_go_to_files(heat, tmp_path):
@@ -69,6 +91,7 @@ def test_pictures_and_report_show_it(heat, tmp_path):
     drawing = heat.plot()
     assert [axes.get_title() for axes in drawing.axes[:3]] == ["u", "u, reference", "u, difference"]
     text = heat.report(tmp_path / "report.html").read_text()
+    assert heat.report() == heat.folder / "report.html"
     for shown in ("Trust it to about", "Whether to trust it", "Estimated error of u", "loss of the initial value"):
         assert shown in text, shown
 
@@ -243,10 +266,12 @@ def test_plans_build_in_boundary_values_that_vanish(method):
         ({"conditions": [], "symmetry": {"x": "even"}, "initial": lambda x: x}, "not even in x"),
         ({"conditions": [], "symmetry": {"x": "periodic"}, "initial": lambda x: x}, "not periodic in x"),
         ({"conditions": [], "symmetry": {"x": "odd"}, "initial": lambda x: 1 + 0 * x}, "not odd in x"),
+        ({"equation": lambda u, conductivity: u["t"].sum()}, r"equation of 'cold rod' gave shape \(\) for 3 points"),
+        ({"initial": lambda x: x[:, 0]}, r"initial value of 'cold rod' gave shape \(\d+,\)"),
     ],
 )
 def test_bad_problems_are_refused(changes, message, tmp_path, quick):
-    with pytest.raises(ConfigError, match=message):
+    with pytest.raises((ConfigError, ShapeError), match=message):
         ev.solve(rod(**changes), settings=quick(1), out=tmp_path / "run", budget="10s")
 
 
@@ -262,6 +287,11 @@ def test_numbers_that_are_not_finite_are_explained(tmp_path, quick):
     wild = rod(equation=lambda u, conductivity: u["t"] - torch.log(u["xx"]), conditions=[])
     with pytest.raises(NonFiniteError, match="divisions and roots"):
         ev.solve(wild, settings=quick(2), out=tmp_path / "run", second=False)
+
+
+def test_what_is_no_problem_is_refused():
+    with pytest.raises(ConfigError, match="a Problem, got int 5"):
+        ev.solve(5)
 
 
 def test_samples_are_checked(tmp_path):

@@ -281,6 +281,18 @@ def test_the_heat_equation_is_found_from_samples(tmp_path):
     assert again.answer == found.answer
 
 
+def test_an_equation_that_was_never_fitted_is_said_to_have_no_term(tmp_path):
+    task = made(data={"samples": 20}, library={"powers": 1, "orders": 2})
+    task.save_kept(tmp_path / "model")
+    task.load_kept(tmp_path / "model")
+    assert task.discovery is not None
+    assert task.discovery.kept == []
+    section = PdeData(name="heat", points=40, grid=[8, 5])
+    found = task.conclude(Batches(Pde.material(Pde.read(section, None), section, 0).test, 40, 0))
+    assert found.answer.startswith("no term is significant")
+    assert found.figures["terms"] == 0
+
+
 def test_a_lost_equation_is_reported(tmp_path):
     task = made(library={})
     task.model = create_model("perceptron", width=6, layers=2, **task.problem.network_options())

@@ -264,6 +264,8 @@ def test_a_drowned_classifier_is_warned_of():
     with pytest.warns(DrownedLossWarning, match=r"task\.governing"):
         task.epoch_ends({})
     assert not task.epoch_ends({})  # nothing is left from the last epoch
+    task.objective(batch, "network")
+    task.epoch_ends({})  # which does not warn again
 
 
 def test_the_equation_lies_beside_the_model_and_not_in_it(tmp_path):

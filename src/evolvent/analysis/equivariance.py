@@ -11,7 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from evolvent._core.errors import ConfigError
+from evolvent._core.checks import check_whole
+from evolvent._core.errors import ConfigError, shortened
 from evolvent.analysis.blobs import draw_blobs, pixel_grid
 from evolvent.analysis.field_layers import LayerPass, stride, trace_layers
 from evolvent.groups import Field, Group, cyclic, scalars
@@ -110,6 +111,7 @@ def measure_equivariance(
     >>> found.layers[0].exact < 1e-5, found.layers[0].others < 1e-3, found.first_broken
     (True, True, '')
     """
+    _check_shape(shape)
     twin, images = copy.deepcopy(model).eval(), draw_blobs(count, shape[0], min(shape[1:]), width, seed)
     like, grid = next(twin.parameters(), torch.zeros(())), pixel_grid(*shape[1:])
     passes, answer = trace_layers(twin, images.at(grid).to(like))
@@ -139,6 +141,14 @@ def measure_equivariance(
         claimed=bool(found),
         first_broken=_first_broken(passes, found, _ROUNDING.get(like.dtype, 1e-2)),
     )
+
+
+def _check_shape(shape: Sequence[int]) -> None:
+    if len(shape) != 3:
+        raise ConfigError(
+            f"shape has the channels, height and width of an image, such as (1, 28, 28), got {shortened(repr(shape))}."
+        )
+    check_whole(1, channels=shape[0], height=shape[1], width=shape[2])
 
 
 def _check_has_claims(layers: Sequence[LayerPass], answer: Tensor) -> None:

@@ -7,7 +7,7 @@ import shlex
 import signal
 import sys
 from contextlib import suppress
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -15,6 +15,7 @@ from evolvent._core.errors import EvolventError, PeerError
 from evolvent._core.launchers import is_main_process
 from evolvent._core.memory import is_out_of_memory
 from evolvent._core.stopping import Stopped, listening
+from evolvent._core.told_warnings import told_warnings
 from evolvent.cli import analyze, data, evaluate, features, listing, predict, report, run, solve
 
 app = typer.Typer(
@@ -65,7 +66,7 @@ def main() -> None:
     """
     parent = os.getppid()
     try:
-        with listening():
+        with listening(), told_warnings(_warn):
             app()
     except PeerError as error:
         if is_main_process() or os.getppid() != parent:  # one process says it: the first, or those that outlive it
@@ -92,6 +93,17 @@ def main() -> None:
         if is_main_process():
             _say(_how_to_go_on(stopped))
         sys.exit(stopped.code)
+
+
+def _warn(text: str) -> None:
+    """Show a warning as the commands show theirs, or on stderr while what they use is not imported."""
+    if not is_main_process():
+        return
+    display: Any = sys.modules.get("evolvent.cli.display")
+    if hasattr(display, "show_warning"):
+        display.show_warning(text)
+    else:
+        _say(f"warning: {text}")
 
 
 def _say(line: str) -> None:

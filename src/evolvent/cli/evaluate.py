@@ -30,22 +30,26 @@ def evaluate(
     images: Annotated[
         int | None, typer.Option(min=1, help="Test images, at most; else 1000, or 100 to audit, at most 200.")
     ] = None,
-    steps: Annotated[int, typer.Option(min=1, help="Steps of pgd.")] = 3,
-    step_size: Annotated[str, typer.Option(help="Step size of pgd.")] = "1/255",
+    steps: Annotated[int | None, typer.Option(min=1, help="Steps of pgd; else 3.")] = None,
+    step_size: Annotated[str | None, typer.Option(help="Step size of pgd; else 1/255.")] = None,
     data: Annotated[Path | None, typer.Option(help="Folder with data sets; else EVOLVENT_DATA.")] = None,
 ) -> None:
     """Test the saved models of runs again: on the test data, and on attacked or corrupted images."""
     from evolvent._core.errors import ConfigError
 
     if not (attack or corrupt or audit):
-        if eps or images:
-            raise ConfigError("--eps and --images are for perturbed images: add --attack, --corrupt or --audit.")
+        if eps or images or steps or step_size:
+            raise ConfigError(
+                "--eps, --steps, --step-size and --images are for perturbed images: add --attack, --corrupt or --audit."
+            )
         for run in runs:
             _test_again(run, data)
         return
     if eps and not (attack or audit):
         raise ConfigError("--eps is the budget of attacks: add --attack or --audit.")
-    options = _options(attack, eps, corrupt, steps, step_size)
+    if (steps or step_size) and "pgd" not in _names(attack):
+        raise ConfigError("--steps and --step-size are those of the attack pgd: add --attack pgd.")
+    options = _options(attack, eps, corrupt, steps or 3, step_size or "1/255")
     trained = _trained(runs, data)
     if attack or corrupt:
         _perturb(trained, images or 1000, options)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,10 +14,12 @@ if TYPE_CHECKING:
 Settings = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a setting, e.g. optimizer.lr=0.05.")
 ]
+Changes = Annotated[list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Settings to change, as with --set.")]
 
 
 def run(
     recipe: Annotated[str, typer.Argument(help="Name of a recipe (see `evolvent recipes`) or a YAML file.")],
+    changes: Changes = None,
     settings: Settings = None,
     data: Annotated[Path | None, typer.Option(help="Folder with data sets; else EVOLVENT_DATA.")] = None,
     out: Annotated[Path | None, typer.Option(help="Run folder; else runs/<recipe>/<id>.")] = None,
@@ -42,7 +45,8 @@ def run(
     from evolvent.experiments.recipe import Recipe, StudyRecipe
     from evolvent.report import read_run, summary_csv, write_report
 
-    chosen = load_recipe(recipe, settings or (), seed)
+    settings = [*(settings or ()), *_plain_settings(changes or ())]
+    chosen = load_recipe(recipe, settings, seed)
     if settings and isinstance(chosen, Recipe):
         chosen = noting_changes(chosen, recipe, settings)
         for line in erased_differences(recipe, settings) if is_main_process() else ():
@@ -75,6 +79,19 @@ def run(
         show_summary(found, report)
     if failed:
         raise failed
+
+
+def _plain_settings(changes: Sequence[str]) -> Sequence[str]:
+    """The arguments after a recipe, all of which must be settings."""
+    from evolvent._core.errors import ConfigError, shortened
+
+    for change in changes:
+        if "=" not in change:
+            raise ConfigError(
+                "after the recipe come settings as KEY=VALUE, such as optimizer.lr=0.05, got "
+                f"{shortened(repr(change))}. `evolvent run` takes one recipe at a time."
+            )
+    return changes
 
 
 def _run_study(recipe: StudyRecipe, out: Path | None, resume: bool) -> None:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from evolvent._core.checks import check_positive, check_whole
+from evolvent._core.checks import check_positive, check_whole, described
 from evolvent._core.errors import DataError
 from evolvent._core.randomness import Stream, key, uniform
 from evolvent.data.source import Source
@@ -71,6 +71,7 @@ class Episodes(Source):
         check_whole(2, way=way)
         if alpha is not None:
             check_positive(alpha=alpha)
+        _check_points(points, labels)
         self.points = points
         self.count, self.way, self.shot, self.query, self.alpha = count, way, shot, query, alpha
         self._sizes = torch.bincount(labels)
@@ -145,6 +146,18 @@ class Episodes(Source):
                 f"a query of {way * self.query} points does not fit into the {way} smallest classes, which have {room} "
                 f"besides a support of {self.shot} each. Choose a smaller shot or query."
             )
+
+
+def _check_points(points: Tensor, labels: Tensor) -> None:
+    if labels.shape != points.shape[:1] or labels.is_floating_point() or labels.dtype == torch.bool:
+        raise DataError(
+            f"episodes need an integer label for each of {len(points)} points, got {described(labels)}. Convert labels "
+            "with labels.long()."
+        )
+    if len(labels) and int(labels.min()) < 0:
+        raise DataError(f"labels of episodes are classes 0, 1, ..., got {int(labels.min())}. Leave such points out.")
+    if points.is_floating_point() and not bool(points.isfinite().all()):
+        raise DataError("some points of the episodes are NaN or infinite. Leave them out or fill them in.")
 
 
 def _apportioned(shares: Tensor, total: int, room: Tensor) -> Tensor:

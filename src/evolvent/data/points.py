@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Literal, Self
+from typing import Any, Literal, Self, get_args
 
 import torch
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 from torch import Tensor
 
+from evolvent._core.checks import check_choice
 from evolvent._core.config import Config
 
 _CORNERS = torch.tensor([[[0.0, 0.0], [2.0, 2.0]], [[0.0, 2.0], [2.0, 0.0]]])  # of XOR: class, disc, coordinate
@@ -41,6 +42,11 @@ class PointCloud(Config):
     noise: float = Field(
         default=0.02, ge=0, allow_inf_nan=False, description="standard deviation around the curve, along each axis"
     )
+
+    @field_validator("kind", mode="before")
+    @classmethod
+    def _is_known(cls, kind: Any) -> Any:
+        return check_choice("kind of points", kind, get_args(PointCloud.model_fields["kind"].annotation))
 
     @model_validator(mode="after")
     def _has_two_classes(self) -> Self:

@@ -108,11 +108,12 @@ class ConvectionDiffusion(SplitDynamics):
         if self.time == 0:
             return u
         step = self.gamma * h
-        if self.flow == "explicit" and not torch.compiler.is_compiling():
-            self.diffusion.check_step(step, self.diffusion_steps, self.allow_unstable)
         if not (self.dropout and self.training):
-            return self.diffusion.flow(u, self.time * h, self.flow, self.diffusion_steps)
+            time, count, unstable = self.time * h, self.diffusion_steps, self.allow_unstable
+            return self.diffusion.flow(u, time, self.flow, count, allow_unstable=unstable)
         if self.flow == "explicit":
+            if not torch.compiler.is_compiling():
+                self.diffusion.check_step(step, self.diffusion_steps, self.allow_unstable)
             first = self.dropout_place == "before"
             return diffuse_and_drop(u, self.diffusion.propagator(step), self.diffusion_steps, self.dropout, first)
         for _ in range(self.diffusion_steps):

@@ -11,7 +11,7 @@ from torch import Tensor
 from evolvent._core.checks import check_whole
 from evolvent._core.errors import ConfigError, ShapeError
 from evolvent.equations.algebra import Algebra, Index, algebra
-from evolvent.equations.expansion import differentiable_pass
+from evolvent.equations.expansion import check_inputs, differentiable_pass
 from evolvent.equations.fallback import (
     NOT_SUPPORTED,
     buffers_kept_on_failure,
@@ -130,6 +130,7 @@ def taylor(
     f: Callable[..., Tensor], inputs: Sequence[Tensor], directions: Directions, kept: Algebra
 ) -> dict[Index, Tensor]:
     """All derivatives of an algebra, by one pass of jets, or by nested autograd if ``f`` cannot be done so."""
+    check_inputs(f, inputs)
     moves = [[_like(d, x) for d, x in zip(row, inputs, strict=True)] for row in directions]
     try:
         with buffers_kept_on_failure(f), differentiable_pass():

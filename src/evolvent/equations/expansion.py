@@ -9,8 +9,11 @@ from contextvars import ContextVar
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
+
+from evolvent._core.checks import check_numbers, described
+from evolvent._core.errors import ShapeError
 
 Rule = Callable[..., Any]
 Series = Callable[[Tensor, int], list[Tensor]]
@@ -18,6 +21,15 @@ RULES: dict[Callable[..., Any], Rule] = {}
 _GRADIENTS: ContextVar[bool] = ContextVar("gradients are recorded outside", default=False)
 
 _NN: Any = vars(torch._C)["_nn"]  # where some functions really live
+
+
+def check_inputs(f: Callable[..., Any], inputs: Iterable[Tensor]) -> None:
+    """Refuse numbers that have no derivatives, or that are not those a network computes with."""
+    for x in inputs:
+        if not x.is_floating_point() and not x.is_complex():
+            raise ShapeError(f"derivatives are taken at floating-point numbers, got {described(x)}. Use x.double().")
+        if isinstance(f, nn.Module):
+            check_numbers(x, f, type(f).__name__)
 
 
 class NoRuleError(Exception):

@@ -12,7 +12,7 @@ from torch.autograd import Function
 from torch.nn import functional as F
 
 from evolvent._core.errors import ConfigError, ShapeError
-from evolvent.equations.expansion import Expansion, Series, differentiable_pass
+from evolvent.equations.expansion import Expansion, Series, check_inputs, differentiable_pass
 from evolvent.equations.fallback import NOT_SUPPORTED, buffers_kept_on_failure, nested_derivatives, warn_of_fallback
 
 
@@ -215,6 +215,7 @@ def laplacian(f: Callable[..., Tensor], x: Tensor) -> Laplacian:
     """
     if x.ndim != 2:
         raise ShapeError(f"laplacian takes points as (points, coordinates), got shape {tuple(x.shape)}.")
+    check_inputs(f, [x])
     axes = torch.eye(x.shape[1], dtype=x.dtype, device=x.device)[:, None]  # (d, 1, d)
     try:
         with buffers_kept_on_failure(f), differentiable_pass():

@@ -14,6 +14,7 @@ import torch
 
 from evolvent._core.errors import EvolventError
 from evolvent._core.files import write_text
+from evolvent._core.told_warnings import told_warnings
 from evolvent.experiments.engine import (
     DataShelf,
     Prepared,
@@ -135,7 +136,8 @@ class Bench:
         """Carry a job out; an error becomes a message, and the traceback of a bug is kept in the cell's folder."""
         note = job.folder / TRACEBACK
         try:
-            result = self.carry_out(job, send)
+            with told_warnings(lambda text: send(Warned(text))):
+                result = self.carry_out(job, send)
         except EvolventError as error:
             return Failed(str(error))
         except Exception as error:

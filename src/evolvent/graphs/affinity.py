@@ -55,8 +55,8 @@ def gaussian_affinity(
     others = max(kept, sigma_neighbour or 1)
     if others >= len(x):
         raise ConfigError(
-            f"n_top and sigma_neighbour ask for {others} neighbours, but {len(x)} points have {len(x) - 1} each. "
-            "Choose smaller ones."
+            f"n_top and sigma_neighbour ask for {others} neighbours, but {len(x)} points have "
+            f"{max(len(x) - 1, 0)} each. Choose smaller ones."
         )
     found = nearest_neighbours(x, others + 1, include_self=True, search=search, tell=tell)
     scale = found.squared_distances[:, sigma_neighbour] if sigma_neighbour else None
@@ -87,7 +87,9 @@ def dense_affinity(
     kept = n_top - 1 if include_self else n_top
     others = max(kept, sigma_neighbour or 1)
     if others >= count:
-        raise ConfigError(f"n_top and sigma_neighbour ask for {others} neighbours, {count} points have {count - 1}.")
+        raise ConfigError(
+            f"n_top and sigma_neighbour ask for {others} neighbours, {count} points have {max(count - 1, 0)}."
+        )
     centred = x - x.mean(dim=-2, keepdim=True)
     norms = centred.square().sum(dim=-1)
     squares = norms[..., :, None] + norms[..., None, :] - 2 * (centred @ centred.mT)

@@ -59,16 +59,20 @@ def laplacian(weights: Matrix) -> Matrix:
     >>> laplacian(torch.tensor([[5.0, 1.0], [2.0, 0.0]])).tolist()
     [[1.0, -1.0], [-2.0, 2.0]]
     """
+    _check_square(weights)
     sums = _row_sums(weights)
     if isinstance(weights, SparseMatrix):
         return weights.with_values(-weights.values).plus_diagonal(sums)
     return torch.diag_embed(sums) - weights
 
 
-def _check_weights(weights: SparseMatrix | Tensor) -> None:
-    rows, columns = weights.shape[-2:]
-    if rows != columns:
+def _check_square(weights: SparseMatrix | Tensor) -> None:
+    if len(weights.shape) < 2 or weights.shape[-2] != weights.shape[-1]:
         raise ShapeError(f"the weights of a graph form a square matrix, got shape {tuple(weights.shape)}.")
+
+
+def _check_weights(weights: SparseMatrix | Tensor) -> None:
+    _check_square(weights)
     values = weights.values if isinstance(weights, SparseMatrix) else weights
     if not torch.compiler.is_compiling() and not bool((values >= 0).all()):
         raise DataError("the weights of a graph must be numbers of at least 0; some are negative or NaN.")
@@ -84,7 +88,8 @@ def _check_symmetric(weights: SparseMatrix | Tensor) -> None:
     if not symmetric:
         raise DataError(
             "normalisation 'gcn' is for undirected graphs, but some weights differ from those of the opposite edge. "
-            "Make the graph undirected first (evolvent.graphs.undirected), or take 'row' or 'symmetric'."
+            "Make the graph undirected first: evolvent.graphs.undirected(weights). Where the normalisation can be "
+            "chosen, 'row' and 'symmetric' take directed graphs."
         )
 
 

@@ -62,9 +62,8 @@ def nearest_neighbours(
     check_choice("search", search, get_args(Search))
     asked = k if include_self else k + 1
     if asked > len(x):
-        raise ConfigError(
-            f"{len(x)} points have {len(x) - (not include_self)} neighbours each, so k must not exceed that, got {k}."
-        )
+        most = max(len(x) - (not include_self), 0)
+        raise ConfigError(f"{len(x)} points have {most} neighbours each, so k must not exceed that, got {k}.")
     find = _SEARCHES[_chosen(search, *x.shape)](x, asked)
     found = []
     for first in range(0, len(x), _ROWS_AT_A_TIME):

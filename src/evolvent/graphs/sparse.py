@@ -48,8 +48,14 @@ class SparseMatrix:
             rows, columns: integers, as many as there are values.
             values: the entries.
             shape: rows and columns of the matrix.
+
+        Raises:
+            ShapeError: if an index lies outside of the matrix, or there are not as many of them as values.
         """
-        rows, columns = (torch.as_tensor(index, dtype=torch.int64, device=values.device) for index in (rows, columns))
+        rows, columns = (torch.as_tensor(index, device=values.device) for index in (rows, columns))
+        if not torch.compiler.is_compiling():
+            _check_entries(rows, columns, values, shape)
+        rows, columns = rows.long(), columns.long()
         place, owner = (rows * shape[1] + columns).unique(return_inverse=True)
         added = values.new_zeros(len(place)).index_add_(0, owner, values)
         return cls._from_places(place, added, shape)
@@ -220,6 +226,26 @@ class SparseMatrix:
     def __repr__(self) -> str:
         rows, columns = self.shape
         return f"SparseMatrix({rows:,} x {columns:,}, {len(self.columns):,} entries, {self.dtype})"
+
+
+def _check_entries(rows: Tensor, columns: Tensor, values: Tensor, shape: tuple[int, int]) -> None:
+    """An index out of range would otherwise become an entry of another row."""
+    if not rows.shape == columns.shape == values.shape or rows.ndim != 1:
+        raise ShapeError(
+            f"rows, columns and values of a sparse matrix are three lists of one length, got shapes "
+            f"{tuple(rows.shape)}, {tuple(columns.shape)} and {tuple(values.shape)}."
+        )
+    for name, index, size in (("row", rows, shape[0]), ("column", columns, shape[1])):
+        if not len(index):
+            continue
+        if index.is_floating_point() or index.is_complex():
+            raise ShapeError(f"{name}s of a sparse matrix are integers, got {index.dtype}. Convert them to int64.")
+        low, high = (int(end) for end in index.aminmax())
+        if low < 0 or high >= size:
+            raise ShapeError(
+                f"a sparse matrix of shape {tuple(shape)} has {name}s 0 to {size - 1}, got {name} "
+                f"{low if low < 0 else high}. Count from 0, or give a larger shape."
+            )
 
 
 def _into_empty(matrix: Tensor, u: Tensor) -> Tensor:

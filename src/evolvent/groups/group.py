@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,7 +11,7 @@ from functools import cached_property
 import numpy as np
 
 from evolvent._core.checks import check_whole
-from evolvent._core.errors import ConfigError
+from evolvent._core.errors import ConfigError, shortened
 
 
 @dataclass(frozen=True)
@@ -93,10 +94,14 @@ class Group:
 
     def check_subgroup(self, elements: Iterable[int]) -> tuple[int, ...]:
         """The elements in order, if they are a subgroup."""
-        found = sorted({int(g) for g in elements})
+        try:
+            found = sorted({operator.index(g) for g in elements})
+        except TypeError:
+            given = shortened(repr(elements), 40)
+            raise ConfigError(f"elements of {self.name} are 0 ... {self.order - 1}, got {given}.") from None
         if not found or found[0] < 0 or found[-1] >= self.order:
             raise ConfigError(f"elements of {self.name} are 0 ... {self.order - 1}, got {found[:20]}.")
-        missing = sorted(set(self.table[np.ix_(found, found)].flat) - set(found))
+        missing = sorted(set(self.table[np.ix_(found, found)].flatten().tolist()) - set(found))
         if missing:
             raise ConfigError(
                 f"{found[:20]} is not a subgroup of {self.name}: products of its elements give {missing[:5]} too. "

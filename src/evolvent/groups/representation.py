@@ -12,6 +12,8 @@ import numpy as np
 from evolvent._core.errors import ConfigError
 from evolvent.groups.group import Group
 
+_ROUNDING = 1e-6  # of products of matrices that a user may have given in single precision
+
 
 @dataclass(frozen=True, eq=False)
 class Representation:
@@ -29,6 +31,27 @@ class Representation:
     group: Group
     matrices: np.ndarray
     name: str
+
+    def __post_init__(self) -> None:
+        shape = np.shape(self.matrices)
+        if len(shape) != 3 or shape[0] != self.group.order or shape[1] != shape[2]:
+            raise ConfigError(
+                f"a representation of {self.group} has a square matrix for each of its {self.group.order} elements, "
+                f"({self.group.order}, size, size), got shape {shape}."
+            )
+        if not self._keeps_products():
+            raise ConfigError(
+                f"the matrices of {self.name!r} are no representation of {self.group}: that of a product must be the "
+                "product of the matrices, and that of element 0 the identity."
+            )
+
+    def _keeps_products(self) -> bool:
+        """Whether products with a generator on the left agree, seen by their action on one random vector."""
+        m, v = np.asarray(self.matrices), np.random.default_rng(0).standard_normal(np.shape(self.matrices)[1])
+        moved = m @ v  # (order, size)
+        bound = _ROUNDING * max(1.0, float(np.abs(m).max(initial=0))) ** 2 * max(1, self.size)
+        off = [m[g] @ moved.T - moved[self.group.table[g]].T for g in self.group.generators]
+        return all(bool(np.all(np.abs(difference) <= bound)) for difference in [moved[0] - v, *off])
 
     @property
     def size(self) -> int:

@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor, nn
 
-from evolvent._core.errors import ConfigError, ShapeError
+from evolvent._core.errors import ConfigError, DataError, ShapeError
 from evolvent._core.masks import keep_mask
 from evolvent.graphs import SparseMatrix
 from evolvent.networks._options import Count, Dropout, NetworkOptions, NumClasses
@@ -93,6 +93,8 @@ class GraphNetwork(nn.Module):
             )
         if graph.shape != (len(x), len(x)):
             raise ShapeError(f"features of shape {tuple(x.shape)} need a graph of as many nodes, got {graph.shape}.")
+        if not torch.compiler.is_compiling() and not _is_finite(x):
+            raise DataError("some features of the nodes are NaN or infinite. Fill them in, or leave those nodes out.")
 
 
 class OnGraph(nn.Module):
@@ -179,6 +181,15 @@ def kept_for(graph: SparseMatrix, name: str, make: Callable[[SparseMatrix], Made
     if name not in found:
         found[name] = make(graph)
     return found[name]
+
+
+def _is_finite(x: Nodes) -> bool:
+    """Whether all features on a CPU are numbers; elsewhere the question would make the processor wait."""
+    if isinstance(x, SparseMatrix):
+        return kept_for(x, "finite", lambda kept: bool(kept.values.isfinite().all()))
+    if x.device.type != "cpu":
+        return True
+    return bool(x.detach().sum().isfinite()) or bool(x.isfinite().all())  # a sum costs a tenth, but may overflow
 
 
 def twin(module: nn.Module) -> Any:

@@ -154,7 +154,8 @@ class DiffusionNetwork(PointNetwork):
             path.append(moved)
             if f.time > 0:
                 counts = _spread(f.diffusion_steps, frames)
-                path += [f.diffusion.flow(moved, f.gamma * h * k, f.flow, k) for k in counts]
+                unstable = f.allow_unstable
+                path += [f.diffusion.flow(moved, f.gamma * h * k, f.flow, k, allow_unstable=unstable) for k in counts]
         return [path]
 
     @staticmethod

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from evolvent._core.checks import check_whole, explaining_misfits
 from evolvent._core.errors import ShapeError
 from evolvent._core.modes import evaluation_mode
 
@@ -120,10 +121,12 @@ class SolutionBlock(nn.Module):
         self._warn_outside(d, times)
         if h0.shape[-2:] != size:
             h0 = F.interpolate(h0, tuple(size), mode="bilinear", align_corners=True)
-        return self.field(h0, d[None, :1], d[None, 1:], times[None, None])
+        with explaining_misfits("a block of this network", h0):
+            return self.field(h0, d[None, :1], d[None, 1:], times[None, None])
 
     def resample(self, h0: Tensor, size: tuple[int, int]) -> Tensor:
         """The features at the learned points, in another resolution: (B, C, H, W) to (B, C', \\*size)."""
+        check_whole(1, height=size[0], width=size[1])
         x, y, t = self.coordinates(size)
         return self.query(h0, torch.cat([x[0], y[0]]), t[0, 0])
 

@@ -38,7 +38,15 @@ class DenseDiffusion(GraphDiffusion):
     def solve(self, u: Tensor, h: float) -> Tensor:
         return torch.linalg.solve(self._identity() + h * self.matrix, u)
 
-    def flow(self, u: Tensor, time: float, method: FlowMethod = "explicit", substeps: int = 1) -> Tensor:
+    def flow(
+        self,
+        u: Tensor,
+        time: float,
+        method: FlowMethod = "explicit",
+        substeps: int = 1,
+        *,
+        allow_unstable: bool = False,
+    ) -> Tensor:
         if method == "exponential":
             return torch.linalg.matrix_exp(-time * self.matrix) @ u
         for _ in range(substeps):

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from evolvent._core.checks import check_choice, check_not_negative, check_whole
-from evolvent._core.errors import ConfigError
+from evolvent._core.errors import ConfigError, ShapeError
 from evolvent.graphs import (
     SparseMatrix,
     conjugate_gradients,
@@ -66,9 +66,18 @@ class GraphDiffusion(DiffusionOperator):
 
     def solve(self, u: Tensor, h: float) -> Tensor:
         r""":math:`(I + h L)^{-1} u` by conjugate gradients, of the normal equations if the graph is directed."""
+        self._check_nodes(u)
         return _linear(u, lambda v: self._solve(v, h), lambda v: self._transposed._solve(v, h))
 
-    def flow(self, u: Tensor, time: float, method: FlowMethod = "explicit", substeps: int = 1) -> Tensor:
+    def flow(
+        self,
+        u: Tensor,
+        time: float,
+        method: FlowMethod = "explicit",
+        substeps: int = 1,
+        *,
+        allow_unstable: bool = False,
+    ) -> Tensor:
         r"""Follow :math:`u' = -L u` for some time.
 
         .. math::
@@ -84,6 +93,10 @@ class GraphDiffusion(DiffusionOperator):
             time: :math:`t`.
             method: which of the three.
             substeps: :math:`r`; the exponential needs none.
+            allow_unstable: run explicit steps that are too large for the graph, with a warning.
+
+        Raises:
+            ConfigError: if the explicit method would be unstable; see :meth:`check_step`.
         """
         check_choice("flow", method, get_args(FlowMethod))
         check_not_negative(time=time)
@@ -92,8 +105,11 @@ class GraphDiffusion(DiffusionOperator):
             for _ in range(substeps):
                 u = self.solve(u, time / substeps)
             return u
+        self._check_nodes(u)
         if method == "exponential":
             return _linear(u, lambda v: self._exponential(v, time), lambda v: self._transposed._exponential(v, time))
+        if not torch.compiler.is_compiling():
+            self.check_step(time / substeps, substeps, allow_unstable)
         matrix = self.propagator(time / substeps)
         return _linear(u, lambda v: _power(matrix, v, substeps), lambda v: _power(matrix.T, v, substeps))
 
@@ -137,6 +153,13 @@ class GraphDiffusion(DiffusionOperator):
             f"the same strength take {enough} steps of {step * substeps / enough:.4g} instead of {substeps}, or flow "
             "implicit or exponential; allow_unstable=True runs it all the same."
         )
+
+    def _check_nodes(self, u: Tensor) -> None:
+        if u.shape[:1] != (len(self.laplacian),):
+            raise ShapeError(
+                f"diffusion on a graph of {len(self.laplacian)} nodes takes features with as many rows, got shape "
+                f"{tuple(u.shape)}."
+            )
 
     @cached_property
     def _bound(self) -> float:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
 from torch import Tensor
 
+from evolvent._core.checks import check_whole
+from evolvent._core.errors import ConfigError, shortened
 from evolvent._core.files import atomic_path, write_text
 from evolvent.equations.problems import Problem
 
 _COUNTS = {1: [1025], 2: [256, 101], 3: [64, 64, 21]}
-_POINTS = 2**16
+_POINTS = 2**16  # of a grid that is not asked for, and points evaluated at a time
+_MOST = 10**7  # points of a grid
 
 Values = Callable[[Tensor], np.ndarray]  # points (N, coordinates) to (N, unknowns)
 
@@ -29,9 +33,10 @@ def grid_values(
         reference: whether to add ``reference_`` and the unknown's name, where the problem has a reference.
     """
     counts = counts or _COUNTS.get(len(problem.domain)) or _even_counts(problem)
+    _check_counts(problem, counts)
     points = problem.grid(*counts)
     axes = {name: _axis(points[:, i], counts, i) for i, name in enumerate(problem.domain)}
-    found = _named(problem, values(points), counts)
+    found = _named(problem, np.concatenate([values(part) for part in points.split(_POINTS)]), counts)
     if reference and problem.reference is not None:
         known = _named(problem, problem.solution(points).numpy(), counts)
         found |= {f"reference_{name}": array for name, array in known.items()}
@@ -58,6 +63,20 @@ def write_grid_csv(
     lines = (",".join(f"{value:.10g}" for value in row) for row in np.stack(columns, axis=1).tolist())
     write_text(path, "\n".join([",".join([*problem.domain, *found]), *lines]) + "\n")
     return path
+
+
+def _check_counts(problem: Problem, counts: Sequence[int]) -> None:
+    if len(counts) != len(problem.domain):
+        raise ConfigError(
+            f"a grid of {problem.name!r} has a number of points along each of {', '.join(problem.domain)}, got "
+            f"{shortened(repr(tuple(counts)))}."
+        )
+    for name, count in zip(problem.domain, counts, strict=True):
+        check_whole(1, **{f"points along {name}": count})
+    if math.prod(counts) > _MOST:
+        raise ConfigError(
+            f"a grid of {' x '.join(map(str, counts))} points is too large: take at most {_MOST:,} points in all."
+        )
 
 
 def _even_counts(problem: Problem) -> list[int]:

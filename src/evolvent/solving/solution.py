@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import shutil
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,8 +14,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch._C._functorch import is_functorch_wrapped_tensor
 
 from evolvent import networks
+from evolvent._core.checks import described
 from evolvent._core.errors import ConfigError, ShapeError, UnknownNameError
 from evolvent._core.files import draft_path
 from evolvent.equations import Derivatives
@@ -32,10 +35,15 @@ if TYPE_CHECKING:
     from evolvent.report.solution_picture import Figure as Drawing
 
 
+class OutsideDomainWarning(UserWarning):
+    """Values were asked for at points outside of the domain on which a problem was solved."""
+
+
 class Solution:
     r"""The solution of a problem by a network, with a hard initial value if there is one.
 
     Called on points (N, coordinates) it gives values (N, unknowns), as a tensor for a tensor and else as an array.
+    Points outside of the domain are answered with a warning, once.
 
     Args:
         problem: what is solved.
@@ -51,6 +59,7 @@ class Solution:
 
     def __init__(self, problem: Problem, network: nn.Module, folder: Path, ansatz: Ansatz) -> None:
         self.problem, self.network, self.folder, self._ansatz = problem, network, folder, ansatz
+        self._warned = False
         result = read_result(main_cell(folder))
         self.figures: dict[str, float | None] = dict(result.figures) if result else {}
         self.trust: Trust | None = read_trust(folder)
@@ -71,19 +80,45 @@ class Solution:
     def __call__(self, points: Any) -> Any:
         """u at points, (N, coordinates) to (N, unknowns)."""
         if isinstance(points, Tensor):
+            if type(points) is Tensor and not is_functorch_wrapped_tensor(points):  # which has numbers to look at
+                self._warn_outside(points.detach().cpu().numpy())
             return self._at(points)
-        found = np.asarray(points, dtype=np.float64)
+        try:
+            found = np.asarray(points, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise self._misfit(described(points)) from None
+        self._warn_outside(found)
         with torch.no_grad():
             return self._at(torch.from_numpy(found.copy())).numpy()
 
     def _at(self, points: Tensor) -> Tensor:
         if points.ndim != 2 or points.shape[1] != len(self.problem.domain):
-            raise ShapeError(
-                f"the solution of {self.problem.name!r} takes points (N, {len(self.problem.domain)}) of "
-                f"{', '.join(self.problem.domain)}, got shape {tuple(points.shape)}."
-            )
+            raise self._misfit(f"shape {tuple(points.shape)}")
         like = next(self.network.parameters())
         return self._ansatz.solution(self.problem, self.network, points.to(like))
+
+    def _misfit(self, given: str) -> ShapeError:
+        names = self.problem.coordinates
+        return ShapeError(
+            f"the solution of {self.problem.name!r} takes numbers as points (N, {len(names)}) of {', '.join(names)}, "
+            f"got {given}."
+        )
+
+    def _warn_outside(self, points: np.ndarray) -> None:
+        """Warn once of points where the network was not trained."""
+        if self._warned or points.ndim != 2 or points.shape[1] != len(self.problem.domain) or not len(points):
+            return
+        for (name, (low, high)), column in zip(self.problem.domain.items(), points.T, strict=True):
+            slack = 1e-6 * (high - low)
+            if column.min() < low - slack or column.max() > high + slack:
+                self._warned = True
+                warnings.warn(
+                    f"some points lie outside of the domain of {self.problem.name!r}, which has {name} from {low:g} to "
+                    f"{high:g}: values there are extrapolated and not to be trusted.",
+                    OutsideDomainWarning,
+                    stacklevel=3,
+                )
+                return
 
     def derivatives(self, points: Tensor, names: Sequence[str] | None = None) -> Derivatives:
         """u and its derivatives at points, those that the equation needs or those that are named."""
@@ -140,9 +175,12 @@ class Solution:
             reference = self.problem.solution
         return solution_figure(self.problem, self, reference)
 
-    def report(self, path: str | os.PathLike[str]) -> Path:
-        """Write the report of the run to one HTML file."""
-        return write_report([self.folder], Path(path))
+    def report(self, path: str | os.PathLike[str] | None = None) -> Path:
+        """Write the report of the run to one HTML file, ``report.html`` in its folder unless told otherwise.
+
+        The folder of a solution without ``out`` is temporary, and deleted with the solution.
+        """
+        return write_report([self.folder], self.folder / "report.html" if path is None else Path(path))
 
     def save(self, folder: str | os.PathLike[str]) -> Path:
         """Copy the run, without what only serves to train on, into a new folder, for :func:`evolvent.load`."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Self
 
@@ -128,6 +129,14 @@ class ImageTask(Task):
         self.preprocess = Preprocess(mean_image(images.images, setup.data.centre))
         self.classes = list(images.classes)
         self.form = self._form(images)
+
+    @classmethod
+    def check_model(cls, name: str, options: Sequence[str]) -> None:
+        if "in_features" in options and "in_channels" not in options:
+            raise ConfigError(
+                f"{name!r} is not a classifier of images: it takes in_features, not in_channels. Choose a network of "
+                "images such as resnet44; `evolvent models` lists all."
+            )
 
     @classmethod
     def read(cls, data: ImageDataSettings, folder: Path | None) -> ImageData:

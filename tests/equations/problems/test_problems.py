@@ -211,6 +211,16 @@ def test_wrong_statements_are_refused():
         stated(domain={"x": (1, 0)})
     with pytest.raises(UnknownNameError, match="coordinate 'y'"):
         stated(symmetry={"y": "even"})
+    with pytest.raises(UnknownNameError, match=r"symmetry 'bogus'\. Choose one of none"):
+        stated(symmetry={"x": "bogus"})
+    with pytest.raises(ConfigError, match="has no coordinates"):
+        stated(domain={})
+    with pytest.raises(ConfigError, match="is a function of u, got int 5"):
+        stated(equation=5)
+    with pytest.raises(ConfigError, match=r"boundary value of 'p'.*shape \(3,\)"):
+        stated(boundary=torch.ones(3))
+    with pytest.raises(UnknownNameError, match="'p' has none"):
+        stated(easier={"bogus": 1.0})
     with pytest.raises(ConfigError, match="no coordinate 't'"):
         stated(domain={"x": (0, 1)}, initial=torch.sin)
     with pytest.raises(ConfigError, match="at x = 2, outside"):
@@ -240,6 +250,47 @@ def test_wrong_statements_are_refused():
     with pytest.raises(ConfigError, match="between 0 and 2, got 2"):
         _ = create_problem("fractional-poisson", order=2.0).derivatives_needed
     assert stated().scale == 1.0
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"equation": lambda u: u["t"].sum()}, r"equation of 'p' gave shape \(\)"),
+        ({"equation": lambda u: u["t"][:, 0]}, r"gave shape \(3,\)"),
+        ({"equation": lambda u: [u["t"], u["xx"]], "unknowns": ("u", "v")}, r"a list of shape \(3, 2\)"),
+        ({"equation": lambda u: []}, "an empty list"),
+        ({"equation": lambda u: u.bogus}, "u has no attribute 'bogus'"),
+        ({"conditions": [Condition("end", {"x": 1.0}, lambda u: u.value[:, 0])]}, "condition 'end' of 'p'"),
+    ],
+)
+def test_residuals_that_are_not_columns_are_refused(changes, message):
+    stated = Problem(**{"name": "p", "domain": {"x": (0, 1), "t": (0, 1)}, "equation": lambda u: u["t"], **changes})
+    with pytest.raises((ConfigError, ShapeError), match=message):
+        _ = stated.derivatives_needed
+
+
+def test_values_are_columns_or_numbers():
+    stated = {"name": "p", "domain": {"x": (0, 1), "t": (0, 1)}, "equation": lambda u: u["t"]}
+    points = torch.rand(5, 2)
+    for constant in (2, 2.0, lambda *columns: 2.0, lambda *columns: torch.tensor(2.0)):
+        problem = Problem(**stated, initial=constant, boundary=constant, unknowns=("u", "v"))
+        assert problem.initial_values(points).equal(torch.full((5, 2), 2.0))
+        assert problem.boundary_values(points).equal(torch.full((5, 2), 2.0))
+    steady = problem.derivatives(problem.initial_values, points, ["x"])  # a constant has derivatives
+    assert steady["x"].shape == (5, 2)
+    assert not steady["x"].any()
+    with pytest.raises(ShapeError, match=r"initial value of 'p' gave shape \(5, 2\) for 5 points"):
+        Problem(**stated, initial=lambda x: torch.cat([x, x], 1)).initial_values(points)
+    with pytest.raises(ShapeError, match="boundary value of 'p' gave list"):
+        Problem(**stated, boundary=lambda x, t: [x, t]).boundary_values(points)
+    with pytest.raises(ConfigError, match="must take x"):
+        Problem(**stated, initial=lambda x, t: x).initial_values(points)
+    with pytest.raises(TypeError, match="of its own"):  # by which an operation without derivatives is known
+        Problem(**stated, initial=_fails).initial_values(points)
+
+
+def _fails(x):
+    raise TypeError("of its own")
 
 
 def test_regions_that_are_not_in_their_box_are_refused():

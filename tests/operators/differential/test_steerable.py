@@ -180,3 +180,8 @@ def test_what_does_not_fit_is_refused(wrong, says):
 def test_features_of_another_field_are_refused():
     with pytest.raises(ShapeError, match="8 channels"):
         SteerablePDO(regular_fields(cyclic(4), 2), scalars(cyclic(4)))(torch.zeros(1, 4, 5, 5))
+
+
+def test_maps_smaller_than_the_stencils_are_refused():
+    with pytest.raises(ShapeError, match="at least 5 x 5, got shape"):
+        SteerablePDO(scalars(cyclic(4)), scalars(cyclic(4)), padding=0)(torch.zeros(1, 1, 3, 3))

@@ -6,16 +6,18 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, get_args
 
 import torch
 from torch import Tensor
 
+from evolvent._core.checks import check_choice, described
 from evolvent._core.errors import ConfigError, ShapeError, UnknownNameError
 from evolvent.equations.problems.evaluation import derivatives_at
 from evolvent.equations.problems.invariants import Invariant
 from evolvent.equations.problems.needed import Needed
 from evolvent.equations.problems.region import Region, box
+from evolvent.equations.problems.shapes import Value, check_residual, check_value, value_at
 from evolvent.equations.terms import Derivatives, coordinates_in
 from evolvent.networks.perceptron import Symmetry
 
@@ -58,8 +60,8 @@ class Problem:
             ``u.laplacian``, ``u.gradient``, ``u.points["x"]``) and the coefficients by name; a list of residuals for a
             system.
         coefficients: name -> value, of what a solver may continue in, or an inverse problem looks for.
-        initial: u at the start of time, of the other coordinates as columns (N, 1).
-        boundary: u on the boundary of space, of all coordinates as columns (N, 1).
+        initial: u at the start of time, of the other coordinates as columns (N, 1), or a number.
+        boundary: u on the boundary of space, of all coordinates as columns (N, 1), or a number.
         region: the part of space where the equation holds; the whole box if left out.
         conditions: further conditions on faces; what ``symmetry`` builds in needs none.
         energy: the density whose integral the solution minimises, of the same arguments as ``equation``.
@@ -95,8 +97,8 @@ class Problem:
     domain: Mapping[str, tuple[float, float]]
     equation: Callable[..., Tensor | Sequence[Tensor]]
     coefficients: Mapping[str, float] = field(default_factory=dict)
-    initial: Callable[..., Tensor] | None = None
-    boundary: Callable[..., Tensor] | None = None
+    initial: Value | None = None
+    boundary: Value | None = None
     region: Region | None = None
     conditions: Sequence[Condition] = ()
     energy: Callable[..., Tensor] | None = None
@@ -113,22 +115,30 @@ class Problem:
     fields: Mapping[str, CoefficientField] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        if not self.domain:
+            raise ConfigError(f'problem {self.name!r} has no coordinates. Give a domain such as {{"x": (0, 1)}}.')
+        if not callable(self.equation):
+            raise ConfigError(f"the equation of {self.name!r} is a function of u, got {described(self.equation)}.")
+        check_value(self.initial, self._called("initial value"))
+        check_value(self.boundary, self._called("boundary value"))
         for name, (low, high) in self.domain.items():
             if coordinates_in(name) != [name] or not -math.inf < low < high < math.inf:
                 raise ConfigError(
                     f"problem {self.name!r}: a coordinate is one letter, perhaps with a number, with a finite lower "
                     f"and a larger upper end, got {name!r} from {low} to {high}."
                 )
-        for name in self.symmetry:
+        for name, kind in self.symmetry.items():
             if name not in self.domain:
                 raise UnknownNameError("coordinate", name, self.domain, f"There are {', '.join(self.domain)}.")
+            check_choice("symmetry", kind, get_args(Symmetry))
         if self.initial is not None and self.time not in self.domain:
             raise ConfigError(f"problem {self.name!r} has an initial value but no coordinate {self.time!r}.")
-        for name in self.easier:
-            if name not in self.coefficients:
-                raise UnknownNameError("coefficient", name, self.coefficients)
+        self._with(self.easier)
         for one in self.conditions:
             self._check_face(one)
+
+    def _called(self, what: str) -> str:
+        return f"the {what} of {self.name!r}"
 
     def _check_face(self, condition: Condition) -> None:
         for name, value in condition.where.items():
@@ -151,7 +161,9 @@ class Problem:
     @cached_property
     def derivatives_needed(self) -> tuple[str, ...]:
         """Names of the derivatives that the equation uses, found by evaluating it on made-up numbers."""
-        asked, found = self._probed(self.equation, "equation")
+        asked, found = self._probed(self.equation, "equation", (1, len(self.unknowns)), self.coefficients)
+        for one in self.conditions:
+            self._probed(one.residual, f"condition {one.name!r}", (1, len(self.unknowns)), {})
         if not asked:
             raise ConfigError(f"the equation of {self.name!r} uses no derivative of u, so there is nothing to solve.")
         if not any(part.any() for part in ([found] if isinstance(found, Tensor) else found)):
@@ -169,17 +181,26 @@ class Problem:
                 f"problem {self.name!r} has no energy that its solution minimises. State one (Problem.energy) if there "
                 "is one, or take method pinn or galerkin."
             )
-        return self._probed(self.energy, "energy")[0]
+        return self._probed(self.energy, "energy", (1,), self.coefficients)[0]
 
-    def _probed(self, function: Callable[..., Any], what: str) -> tuple[tuple[str, ...], Any]:
+    def _probed(
+        self, function: Callable[..., Any], what: str, widths: Sequence[int], coefficients: Mapping[str, float]
+    ) -> tuple[tuple[str, ...], Any]:
+        """Names of the derivatives that a function of u asks for, and what it gives on made-up numbers."""
         probe = Needed(self.coordinates, len(self.unknowns), len(self.space))
         try:
-            found = function(probe, **self.coefficients)
+            found = function(probe, **coefficients)
         except TypeError as error:
             raise ConfigError(
-                f"the {what} of {self.name!r} must take u and the coefficients {list(self.coefficients)} by name: "
-                f"{error}."
+                f"the {what} of {self.name!r} must take u and the coefficients {list(coefficients)} by name: {error}."
             ) from error
+        except AttributeError as error:
+            told = str(error).replace("'Needed' object", "u")
+            raise ConfigError(
+                f"the {what} of {self.name!r} asks for what is not there: {told}. There are u.value, "
+                'u["x"], u["xx"], u.gradient, u.laplacian, u.points["x"] and u.component(0).'
+            ) from error
+        check_residual(found, len(probe.value), widths, self._called(what))
         return tuple(sorted(probe.asked)), found
 
     def derivatives(self, f: Function, points: Tensor, names: Sequence[str] | None = None) -> Derivatives:
@@ -216,7 +237,8 @@ class Problem:
     def _with(self, coefficients: Mapping[str, Any]) -> dict[str, Any]:
         for name in coefficients:
             if name not in self.coefficients:
-                raise UnknownNameError("coefficient", name, self.coefficients)
+                known = f"{self.name!r} has {', '.join(self.coefficients) or 'none'}."
+                raise UnknownNameError("coefficient", name, self.coefficients, known)
         return {**self.coefficients, **coefficients}
 
     @property
@@ -237,13 +259,14 @@ class Problem:
     def initial_values(self, points: Tensor) -> Tensor:
         """u at the start of time above or below points, (N, unknowns)."""
         assert self.initial is not None
-        columns = [points[:, i : i + 1] for i, name in enumerate(self.domain) if name != self.time]
-        return self.initial(*columns)
+        columns = [points[:, i : i + 1] for i in self._space_columns]
+        return value_at(self.initial, columns, self.space, len(self.unknowns), self._called("initial value"))
 
     def boundary_values(self, points: Tensor) -> Tensor:
         """u on the boundary of space, (N, unknowns); elsewhere the same formula."""
         assert self.boundary is not None
-        return self.boundary(*(points[:, i : i + 1] for i in range(len(self.domain))))
+        columns = [points[:, i : i + 1] for i in range(len(self.domain))]
+        return value_at(self.boundary, columns, self.coordinates, len(self.unknowns), self._called("boundary value"))
 
     def profile_values(self, points: Tensor) -> Tensor:
         """The known profile at points, (N, unknowns)."""

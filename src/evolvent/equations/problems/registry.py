@@ -12,7 +12,8 @@ from evolvent._core.registry import Registry
 from evolvent.equations.problems.problem import Problem
 
 Statement = Callable[..., Problem]
-PROBLEMS: Registry[Statement] = Registry("problem")
+_MANY_DIMENSIONS = "In many dimensions there are the recipes bsde-hjb, bsde-allen-cahn and bsde-black-scholes."
+PROBLEMS: Registry[Statement] = Registry("problem", f"`evolvent solve` lists all. {_MANY_DIMENSIONS}")
 _GIVEN: dict[tuple[str, str], Problem] = {}
 
 
@@ -51,7 +52,10 @@ def create_problem(name: str, **options: Any) -> Problem:
     known = list(inspect.signature(statement).parameters)
     for option in options:
         if option not in known:
-            raise UnknownNameError(f"option of {name}", option, known, f"It takes {', '.join(known) or 'none'}.")
+            advice = f"It takes {', '.join(known) or 'none'}."
+            if option in ("d", "dim", "dimension", "dimensions"):
+                advice += f" {_MANY_DIMENSIONS}"
+            raise UnknownNameError(f"option of {name}", option, known, advice)
     return statement(**options)
 
 

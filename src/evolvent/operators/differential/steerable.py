@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from evolvent._core.checks import check_choice, check_whole
-from evolvent._core.errors import ConfigError
+from evolvent._core.errors import ConfigError, ShapeError
 from evolvent.groups import (
     Field,
     cyclic,
@@ -144,10 +144,19 @@ class SteerablePDO(FieldOperator, HasOrdinaryForm, ConstantsModule):
 
     def forward(self, u: Tensor) -> Tensor:
         self.in_field.check(u, type(self).__name__)
+        self._check_size(u)
         kernel = self.kernel()
         if self.discretisation.size == 1 and self.padding == 0:
             return mix_channels(u, kernel.flatten(1))
         return F.conv2d(u, kernel, padding=self.padding)
+
+    def _check_size(self, u: Tensor) -> None:
+        least = self.discretisation.size - 2 * self.padding
+        if least > 1 and min(u.shape[2:]) < least:
+            raise ShapeError(
+                f"stencils of {self.discretisation.size} x {self.discretisation.size} with padding {self.padding} need "
+                f"maps of at least {least} x {least}, got shape {tuple(u.shape)}. Take larger maps, or more padding."
+            )
 
     def adjoint(self, v: Tensor) -> Tensor:
         self.out_field.check(v, f"{type(self).__name__}.adjoint")

@@ -85,6 +85,14 @@ class Discovery(nn.Module):
         self.equation.alpha[dropped] = 0.0
         return [self.equation.terms[k].text for k in dropped]
 
+    def text(self) -> str:
+        """The equation in one line, or why there is none: eliminations always leave a term, so all are 0 only if the
+        weight of the equation was 0 throughout.
+        """
+        if self.equation.alpha.any():
+            return self.equation.text()
+        return "no term is significant: the training ended before the equation was fitted."
+
     def _set(self, alpha: Tensor) -> None:
         self.equation.alpha.zero_()
         self.equation.alpha[self.active] = alpha[:, 0].to(self.equation.alpha)

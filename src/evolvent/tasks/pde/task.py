@@ -209,7 +209,7 @@ class Pde(PdeObjective):
         """The errors, the solution beside its reference, and the equation if it was asked for."""
         figures, equation = self.test_figures(test), self.discovery
         figures |= {name: value.item() for name, value in self.coefficients.items()}
-        findings = Findings(figures=figures, answer="" if equation is None else equation.equation.text())
+        findings = Findings(figures=figures, answer="" if equation is None else equation.text())
         figures |= add_solution(self, findings, test)
         findings.fields.extend(error_fields(self, _MAIN))
         if self.problem.eigenvalue is not None:
@@ -218,7 +218,8 @@ class Pde(PdeObjective):
             figures["eigenvalue_error"] = abs(figures["eigenvalue"] / self.problem.eigenvalue - 1)
         if equation is not None:
             figures["terms"] = len(equation.kept)
-            known = None if self.source.samples is None else fitted_uncertainty(self, equation)
+            noisy = self.source.samples is not None and equation.kept
+            known = fitted_uncertainty(self, equation) if noisy else None
             findings.tables.append(equation_table(equation, known))
         return findings
 

@@ -78,15 +78,17 @@ def check_coefficients(equation: GoverningEquation) -> None:
         )
 
 
-def warn_if_drowned(task_loss: float, governing: float) -> None:
-    """Warn if the weighted loss of the equation was far above that of the classes, on average over an epoch."""
-    if governing > _DROWNED * task_loss:
-        warnings.warn(
-            f"The loss of the governing equation, {governing:.3g}, drowns that of the classes, {task_loss:.3g}, so the "
-            "classes are hardly trained. Lower task.governing, or update the equation more often (task.equation).",
-            DrownedLossWarning,
-            stacklevel=3,
-        )
+def warn_if_drowned(task_loss: float, governing: float) -> bool:
+    """Warn, and say so, if the weighted loss of the equation was far above that of the classes over an epoch."""
+    if governing <= _DROWNED * task_loss:
+        return False
+    warnings.warn(
+        f"The loss of the governing equation, {governing:.3g}, drowns that of the classes, {task_loss:.3g}, so the "
+        "classes are hardly trained. Lower task.governing, or update the equation more often (task.equation).",
+        DrownedLossWarning,
+        stacklevel=3,
+    )
+    return True
 
 
 def _size(u: Tensor) -> float:

@@ -116,6 +116,7 @@ class PRNet(Classification):
         draw = torch.Generator().manual_seed(derive_seed(*key(Stream.COEFFICIENTS, setup.seed)))
         nn.init.normal_(self.equation.alpha, std=settings.start, generator=draw)
         self._epoch: list[tuple[Tensor, Tensor]] = []  # losses of its steps, for a warning; nothing is trained by them
+        self._warned = False
         if material.example is not None and settings.governing:
             with evaluating(self):
                 check_derivatives(self.equation, derivatives(self.equation, self._entered(material.example)))
@@ -153,7 +154,7 @@ class PRNet(Classification):
         check_coefficients(self.equation)
         if self._epoch:
             loss, governing = torch.tensor(self._epoch).mean(0).tolist()
-            warn_if_drowned(loss, self.setup.settings.governing * governing)
+            self._warned = self._warned or warn_if_drowned(loss, self.setup.settings.governing * governing)
         self._epoch = []
         return super().epoch_ends(watched)
 
