@@ -92,6 +92,47 @@ def test_the_run_is_finished_and_not_trained_again(heat):
         ev.solve("heat", out=heat.folder)
 
 
+@pytest.mark.parametrize(
+    ("problem", "asked", "message"),
+    [
+        ("burgers", {}, "another problem: heat there, burgers asked for"),
+        ("heat", {"options": {"diffusion": 0.1}}, "another option: none there, diffusion=0.1 asked for"),
+        ("heat", {"method": "galerkin"}, "another method: pinn there, galerkin asked for"),
+        ("heat", {"seed": 3}, "another seed: 0 there, 3 asked for"),
+        ("heat", {"settings": ["data.points=999"]}, "another setting: another value there, data.points=999 asked for"),
+        ("heat", {"unknown": {"diffusion": 1.0}}, "another unknown: none there, diffusion=1.0 asked for"),
+        ("heat", {"samples": (np.zeros((2, 2)), np.zeros(2))}, "a run with other samples"),
+    ],
+)
+def test_a_run_of_something_else_is_not_continued(heat, problem, asked, message):
+    with pytest.raises(ConfigError, match=message) as caught:
+        ev.solve(problem, out=heat.folder, resume=True, **asked)
+    assert len(str(caught.value)) < 400  # 300 and the name of the folder
+    assert not (heat.folder / "samples.npz").exists()
+
+
+def test_a_larger_budget_and_the_same_settings_go_on(heat, quick):
+    again = ev.solve("heat", "10m", settings=quick(24), out=heat.folder, resume=True)
+    assert again([[0.3, 0.4]]) == heat([[0.3, 0.4]])
+
+
+def test_another_tolerance_is_judged_anew(heat, tmp_path):
+    kept = heat.save(tmp_path / "kept")
+    strict = ev.solve("heat", tolerance=1e-9, out=kept, resume=True)
+    assert not strict.trust.trusted
+    assert ev.load(kept).trust.verdict == strict.trust.verdict != heat.trust.verdict
+    findings = read_findings(kept / "cells" / "perceptron-seed0")
+    assert [table.title for table in findings.tables].count("Whether to trust it") == 1
+    assert [field.title for field in findings.fields].count("Estimated error of u") == 1
+    assert findings.answer == strict.trust.verdict
+
+
+def test_a_stated_problem_that_changed_does_not_keep_its_verdict(tmp_path, quick):
+    ev.solve(rod(), second=False, settings=quick(16), out=tmp_path / "run")
+    other = ev.solve(rod(coefficients={"conductivity": 1.0}), second=False, out=tmp_path / "run", resume=True)
+    assert not other.trust.trusted
+
+
 class Ended(Exception):
     pass
 

@@ -60,6 +60,7 @@ class Trust:
         checks: in the order in which they were made.
         not_checked: what could not be looked at, and why.
         error: the error to first order on a grid, (places, times, unknowns); None if it was not computed.
+        tolerance: relative error up to which it is trusted.
     """
 
     trusted: bool
@@ -67,6 +68,7 @@ class Trust:
     checks: list[Check]
     not_checked: dict[str, str] = field(default_factory=dict)
     error: np.ndarray | None = None
+    tolerance: float = TOLERANCE
 
 
 def check_trust(
@@ -113,7 +115,7 @@ def check_trust(
     else:
         check, error = _linearised(problem, u, tolerance)
         checks.append(check)
-    return Trust(all(one.passed for one in checks), _verdict(checks), checks, missing, error)
+    return Trust(all(one.passed for one in checks), _verdict(checks), checks, missing, error, tolerance)
 
 
 def _verdict(checks: list[Check]) -> str:
