@@ -267,6 +267,24 @@ def test_an_energy_does_not_tell_coefficients(tmp_path):
         ev.solve("eigenvalue", method="ritz", unknown={"eigenvalue": 1.0}, samples=(points, points[:, :1]), budget="9s")
 
 
+@pytest.mark.parametrize("method", ["pinn", "galerkin", "ritz"])
+@pytest.mark.parametrize("dimension", [4, 30, 1000])
+def test_errors_are_measured_at_random_points_in_many_dimensions(method, dimension):
+    problem = create_problem("poisson", dimension=dimension)
+    plan = METHODS.get(method)(problem, Pace(60.0, 1e-5), {})
+    assert plan["data"]["grid"] == []
+    assert plan["data"]["test_points"] * dimension <= 2**20
+    assert plan["task"]["boundary"] == ("soft" if dimension == 1000 else "hard")
+
+
+def test_a_problem_in_thirty_dimensions_is_solved(tmp_path):
+    settings = ["model.options.width=8", "model.options.layers=2", "data.points=64", "training.steps=5"]
+    options = {"dimension": 30}
+    found = ev.solve("poisson", options=options, method="ritz", settings=settings, second=False, out=tmp_path / "run")
+    assert math.isfinite(found.figures["error"])
+    assert found.trust is not None
+
+
 @pytest.mark.parametrize("method", ["pinn", "galerkin"])
 def test_plans_build_in_boundary_values_that_vanish(method):
     plan = lambda *given, **options: METHODS.get(method)(create_problem(*given, **options), Pace(60.0, 1e-5), {})  # noqa: E731

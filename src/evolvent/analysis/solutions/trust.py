@@ -11,12 +11,13 @@ from torch import Tensor
 
 from evolvent.analysis.solutions.linearised import LinearisedProblem, why_not
 from evolvent.data import CollocationPoints
-from evolvent.equations.problems import Invariant, Problem
+from evolvent.equations.problems import MANY, Invariant, Problem
 
 TOLERANCE = 0.01
 """Relative error up to which a solution is trusted unless another is asked for."""
 
 _FRESH = 4096  # points where the residual is looked at anew
+_FRESH_NUMBERS = 2**19  # coordinates of all of them at most, so that very many dimensions do not take minutes
 _PEAKS, _AROUND = 16, 64  # largest residuals around which more points are drawn, and how many
 _OVERFITTED = 3.0  # residual on fresh points over that on the training points
 _HIDDEN = 30.0  # largest residual found by refining over the largest on the training points
@@ -138,7 +139,7 @@ def _residuals(
     problem: Problem, u: Function, trained_at: Tensor | None, tolerance: float, seed: int
 ) -> Iterator[Check]:
     fresh, unit = _places(problem, 10_007 + seed), 1.0
-    if problem.time not in problem.domain and problem.boundary is not None:
+    if problem.time not in problem.domain and problem.boundary is not None and len(problem.space) <= MANY:
         unit = _unit(problem, u, fresh)
     squares = _squares(problem, u, fresh) / unit**2
     size = squares.mean().sqrt().item()
@@ -158,9 +159,10 @@ def _residuals(
 
 def _places(problem: Problem, seed: int) -> Tensor:
     """Evenly spread points of the domain, those of its region alone."""
+    count = max(1, min(_FRESH, _FRESH_NUMBERS // len(problem.domain)))
     if problem.region is None:
-        return problem.sobol(_FRESH, seed=seed)
-    return CollocationPoints(problem, _FRESH).draw(_FRESH, seed, 0)
+        return problem.sobol(count, seed=seed)
+    return CollocationPoints(problem, count).draw(count, seed, 0)
 
 
 def _unit(problem: Problem, u: Function, points: Tensor) -> float:
