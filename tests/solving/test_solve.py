@@ -318,7 +318,7 @@ def test_a_network_without_second_derivatives_is_refused():
 
 
 def test_numbers_that_are_not_finite_are_explained(tmp_path, quick):
-    wild = rod(equation=lambda u, conductivity: u["t"] - torch.log(u["xx"]), conditions=[])
+    wild = rod(equation=lambda u, conductivity: u["t"] - torch.log(u["xx"]))
     with pytest.raises(NonFiniteError, match="divisions and roots"):
         ev.solve(wild, settings=quick(2), out=tmp_path / "run", second=False)
 

@@ -111,11 +111,14 @@ def check_trust(
     if problem.time in problem.domain and len(problem.space) == 1:
         checks += [_invariant(problem, u, name, one, tolerance) for name, one in problem.invariants.items()]
     reason, error = why_not(problem), None
+    if not reason:
+        try:
+            check, error = _linearised(problem, u, tolerance)
+            checks.append(check)
+        except np.linalg.LinAlgError as singular:
+            reason = str(singular)
     if reason:
         missing["linearised error"] = reason
-    else:
-        check, error = _linearised(problem, u, tolerance)
-        checks.append(check)
     return Trust(all(one.passed for one in checks), _verdict(checks), checks, missing, error, tolerance)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import torch
 from torch import Tensor, nn
 
@@ -9,6 +11,7 @@ from evolvent._core.errors import ConfigError, UnknownNameError
 from evolvent.equations.problems import Condition, Problem
 from evolvent.equations.problems.needed import Needed
 from evolvent.equations.terms import coordinates_in
+from evolvent.tasks.pde.faces import check_contradictions
 from evolvent.tasks.pde.settings import PdeSettings
 
 _POINTS = 16
@@ -16,7 +19,9 @@ _ROUNDING = 1e-6  # relative to the size of the solution
 
 
 def check_conditions(problem: Problem) -> None:
-    """Refuse an initial value that contradicts a declared symmetry, or a condition where the two meet."""
+    """Refuse conditions that contradict each other, and an initial value that does so with a symmetry or where it meets
+    conditions and boundary values."""
+    check_contradictions(problem)
     if problem.initial is None:
         return
     for name, kind in problem.symmetry.items():
@@ -25,14 +30,26 @@ def check_conditions(problem: Problem) -> None:
                 f"the initial value of {problem.name!r} is not {kind} in {name}, as its symmetry says: it is off by "
                 f"{off:.3g}. Correct the initial value, or leave {name} out of symmetry."
             )
+    for said, off in _corners(problem):
+        if off > _ROUNDING * problem.scale:
+            raise ConfigError(
+                f"{said} of {problem.name!r} contradicts the initial value where they meet: it is off by {off:.3g} at "
+                f"{problem.time} = {problem.domain[problem.time][0]:g}. Correct one of them; a jump that is meant can "
+                "be made smooth: let the condition reach its value within a short time."
+            )
+
+
+def _corners(problem: Problem) -> Iterator[tuple[str, float]]:
+    """How far the initial value is from all that meets it."""
+    if problem.boundary is not None:
+        numbers = torch.quasirandom.SobolEngine(len(problem.domain), scramble=True, seed=1)
+        edge = problem.on_boundary(numbers.draw(4 * _POINTS, dtype=torch.float64))
+        edge[:, problem.coordinates.index(problem.time)] = problem.domain[problem.time][0]
+        yield "boundary", (problem.boundary_values(edge) - problem.initial_values(edge)).abs().max().item()
     for condition in problem.conditions:
         off = _corner(problem, condition)
-        if off is not None and off > _ROUNDING * problem.scale:
-            raise ConfigError(
-                f"condition {condition.name!r} of {problem.name!r} contradicts the initial value where they meet: it "
-                f"is off by {off:.3g} at {problem.time} = {problem.domain[problem.time][0]:g}. Correct one of them; a "
-                "jump that is meant can be made smooth: let the condition reach its value within a short time."
-            )
+        if off is not None:
+            yield f"condition {condition.name!r}", off
 
 
 def _asymmetry(problem: Problem, name: str, kind: str) -> float:
