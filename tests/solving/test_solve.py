@@ -323,6 +323,29 @@ def test_numbers_that_are_not_finite_are_explained(tmp_path, quick):
         ev.solve(wild, settings=quick(2), out=tmp_path / "run", second=False)
 
 
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"equation": lambda u, conductivity: u["t"] - u["xx"] * math.nan}, "the residual of the equation of 'cold rod'"),
+        ({"coefficients": {"conductivity": math.nan}}, "the coefficient conductivity of 'cold rod' is nan"),
+        ({"initial": lambda x: torch.sqrt(x - 0.5)}, "the initial value of 'cold rod' is not finite at 6. of 128 points"),
+        ({"boundary": lambda x, t: t / 0}, "the boundary value of 'cold rod' is not finite"),
+    ],
+)
+def test_what_is_not_finite_to_begin_with_is_named(changes, message, tmp_path, quick):
+    with pytest.raises(NonFiniteError, match=message) as caught:
+        ev.solve(rod(**changes), settings=quick(2), out=tmp_path / "run", second=False)
+    assert len(str(caught.value)) < 300
+    assert not (tmp_path / "run").exists()
+
+
+def test_options_that_are_no_numbers_are_refused():
+    with pytest.raises(ConfigError, match="option diffusion of heat must be a number, got 'abc'"):
+        ev.solve("heat", options={"diffusion": "abc"})
+    with pytest.raises(ConfigError, match="option dimension of poisson must be a whole number, got 2.5"):
+        ev.solve("poisson", options={"dimension": 2.5})
+
+
 def test_samples_are_checked(tmp_path):
     problem = create_problem("heat")
     for points, values, message in [

@@ -8,6 +8,7 @@ from evolvent.errors import ConfigError
 from evolvent.tasks.pde.checks import check_conditions
 from evolvent.tasks.pde.faces import check_sides
 
+
 def stated(**changes) -> Problem:
     given = {
         "name": "rod",

@@ -33,6 +33,7 @@ from evolvent.solving.folders import cells_of
 from evolvent.solving.plan import METHODS, measure_pace, parse_budget
 from evolvent.solving.solution import Solution
 from evolvent.solving.verdicts import add_to_findings, write_estimates, write_trust
+from evolvent.tasks.pde.checks import check_finite
 from evolvent.tasks.pde.methods import check_suits
 from evolvent.tasks.pde.samples import checked_samples, read_samples, write_samples
 
@@ -106,6 +107,7 @@ def solve(
                 left = total - (time.perf_counter() - began) - min(_RESERVE + 1.5 * started, _RESERVED * total)
                 each = max(1.0, left / 2 if second else left)
                 plan = METHODS.get(method)
+                check_finite(stated)
                 check_suits(stated, method, looked_for)
                 sections = plan(stated, measure_pace(stated, each, method), looked_for)
                 seeds = [seed, seed + 1] if second else [seed]
@@ -129,6 +131,12 @@ def conclude(folder: Path, problem: Problem, tolerance: float = TOLERANCE) -> So
         return solution
     others = [Solution.load(path, problem) for _, path in cells[1:]]
     state = read_checkpoint(cells[0][1])
+    names, file = list(getattr(cells[0][0].task, "unknown", {})), getattr(cells[0][0].data, "file", None)
+    if names and file:
+        solution.estimates = estimate_coefficients(
+            solution.problem, solution, names, *read_samples(Path(file), solution.problem)
+        )
+        write_estimates(folder, solution.estimates)
     trust = check_trust(
         solution.problem,
         solution,
@@ -136,13 +144,8 @@ def conclude(folder: Path, problem: Problem, tolerance: float = TOLERANCE) -> So
         second=others[0] if others else None,
         tolerance=tolerance,
         seed=cells[0][0].seed,
+        estimates=solution.estimates,
     )
-    names, file = list(getattr(cells[0][0].task, "unknown", {})), getattr(cells[0][0].data, "file", None)
-    if names and file:
-        solution.estimates = estimate_coefficients(
-            solution.problem, solution, names, *read_samples(Path(file), solution.problem)
-        )
-        write_estimates(folder, solution.estimates)
     add_to_findings(cells[0][1], solution.problem, trust, solution.estimates)
     write_trust(folder, trust)
     solution.trust = trust
@@ -235,6 +238,6 @@ def _run(recipe: Recipe, folder: Path, resume: bool, observer: Observer | None, 
         run_grid(recipe, folder, resume=resume, observer=observer)
     except NonFiniteError as error:
         raise NonFiniteError(
-            f"solving {problem.name!r} ended in numbers that are not finite. Check the equation for divisions and "
-            f"roots, or begin with easier coefficients (Problem.easier). ({error})"
+            f"solving {problem.name!r} ended in numbers that are not finite, which it did not begin with. Check the "
+            "equation for divisions and roots, or begin with easier coefficients (Problem.easier)."
         ) from error

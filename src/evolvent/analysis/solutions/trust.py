@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from evolvent.analysis.solutions.linearised import LinearisedProblem, why_not
+from evolvent.analysis.solutions.uncertainty import Estimates
 from evolvent.data import CollocationPoints
 from evolvent.equations.problems import MANY, Invariant, Problem
 
@@ -22,7 +23,8 @@ _PEAKS, _AROUND = 16, 64  # largest residuals around which more points are drawn
 _OVERFITTED = 3.0  # residual on fresh points over that on the training points
 _HIDDEN = 30.0  # largest residual found by refining over the largest on the training points
 _SPACE, _TIMES = 401, 41  # grid of invariants
-_TELLING = ("second solution", "fresh over training residual", "linearised error")  # come first in a verdict
+# come first in a verdict
+_TELLING = ("coefficients", "second solution", "fresh over training residual", "linearised error")
 _REASONS = 3  # in a verdict at most
 
 Function = Callable[[Tensor], Tensor]
@@ -80,6 +82,7 @@ def check_trust(
     second: Function | None = None,
     tolerance: float = TOLERANCE,
     seed: int = 0,
+    estimates: Estimates | None = None,
 ) -> Trust:
     r"""Look at a solution from all sides, without a reference.
 
@@ -93,6 +96,7 @@ def check_trust(
     - The error to first order, from the linearised equation with the residual as its source
       (:class:`~evolvent.analysis.solutions.LinearisedProblem`): a small residual may still mean a large error where the
       equation lets errors grow.
+    - The errors of coefficients that were found from samples.
 
     Args:
         problem: what is solved.
@@ -101,6 +105,7 @@ def check_trust(
         second: another solution of the same problem.
         tolerance: relative error up to which it is trusted.
         seed: of the fresh points.
+        estimates: coefficients that were found together with the solution, whose errors are errors of it too.
     """
     checks = [*_residuals(problem, u, trained_at, tolerance, seed), *_conditions(problem, u, tolerance)]
     missing: dict[str, str] = {}
@@ -119,6 +124,10 @@ def check_trust(
             reason = str(singular)
     if reason:
         missing["linearised error"] = reason
+    if estimates is not None and (estimates.solution_error is not None or estimates.freedom <= 0):
+        checks.append(_coefficients(estimates, tolerance))
+    elif estimates is not None:
+        missing["coefficients"] = estimates.remark
     return Trust(all(one.passed for one in checks), _verdict(checks), checks, missing, error, tolerance)
 
 
@@ -250,6 +259,14 @@ def _invariant(problem: Problem, u: Function, name: str, one: Invariant, toleran
         return Check(name, off, tolerance, f"its {name}, which is conserved, changes by {off:.2g}")
     off = ((integral - integral.cummin(0).values).max() / size).item()
     return Check(name, off, tolerance, f"its {name}, which never grows, grows by {off:.2g}")
+
+
+def _coefficients(found: Estimates, tolerance: float) -> Check:
+    off = found.solution_error
+    if off is None:
+        return Check("coefficients", float("inf"), tolerance, found.remark)
+    said = f"by the errors of its coefficients it is off by {off:.2g}"
+    return Check("coefficients", off, tolerance, said, estimates=True)
 
 
 def _linearised(problem: Problem, u: Function, tolerance: float) -> tuple[Check, np.ndarray]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 import torch
 from torch import Tensor, nn
 
-from evolvent._core.errors import ConfigError, UnknownNameError
+from evolvent._core.errors import ConfigError, NonFiniteError, UnknownNameError
 from evolvent.equations.problems import Condition, Problem
 from evolvent.equations.problems.needed import Needed
 from evolvent.equations.terms import coordinates_in
@@ -15,6 +16,7 @@ from evolvent.tasks.pde.faces import check_contradictions
 from evolvent.tasks.pde.settings import PdeSettings
 
 _POINTS = 16
+_NAMED = 4  # coordinates of a point in a message
 _ROUNDING = 1e-6  # relative to the size of the solution
 
 
@@ -88,11 +90,40 @@ def _corner(problem: Problem, condition: Condition) -> float | None:
     return condition.residual(u).abs().max().item()
 
 
+def check_finite(problem: Problem) -> None:
+    """Refuse coefficients, initial values and boundary values that are not finite."""
+    for name, value in problem.coefficients.items():
+        if not math.isfinite(value):
+            raise NonFiniteError(f"the coefficient {name} of {problem.name!r} is {value}. Give a finite number.")
+    points = problem.sobol(8 * _POINTS, seed=3)
+    if problem.initial is not None:
+        _refuse_non_finite(problem, "initial value", problem.initial_values(points), points)
+    if problem.boundary is not None:
+        numbers = torch.quasirandom.SobolEngine(len(problem.domain), scramble=True, seed=3)
+        edge = problem.on_boundary(numbers.draw(8 * _POINTS, dtype=torch.float64))
+        _refuse_non_finite(problem, "boundary value", problem.boundary_values(edge), edge)
+
+
+def _refuse_non_finite(problem: Problem, what: str, values: Tensor, points: Tensor) -> None:
+    bad = ~values.isfinite().all(1)
+    if bad.any():
+        first = points[bad][0].tolist()
+        named = [f"{name} = {value:.3g}" for name, value in zip(problem.domain, first, strict=True)]
+        where = ", ".join(named[:_NAMED]) + (", ..." if len(named) > _NAMED else "")
+        raise NonFiniteError(
+            f"the {what} of {problem.name!r} is not finite at {int(bad.sum())} of {len(bad)} points before any training, "
+            f"first at {where}. Check it for divisions and roots there."
+        )
+
+
 def check_network(problem: Problem, model: nn.Module) -> None:
-    """Refuse a network whose derivatives vanish where the equation needs them, and an equation that says nothing."""
+    """Refuse a network whose derivatives vanish where the equation needs them, and an equation that says nothing or is
+    not finite for it."""
     like = next(model.parameters())
     points = problem.sobol(_POINTS, seed=2).to(like)
     u = problem.derivatives(model, points)
+    with torch.no_grad():
+        _refuse_non_finite(problem, "residual of the equation", problem.residual(u), points)
     for name in problem.derivatives_needed:
         if name in ("function", "gradient"):
             continue

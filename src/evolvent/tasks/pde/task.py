@@ -16,7 +16,7 @@ from evolvent._core.randomness import Stream, derive_seed, key
 from evolvent.data import Batches, CollocationPoints, Material, TensorSource
 from evolvent.equations.problems import Problem, create_problem, with_stored_reference
 from evolvent.tasks.findings import Figure, Findings
-from evolvent.tasks.pde.checks import check_conditions, check_network, check_unknown
+from evolvent.tasks.pde.checks import check_conditions, check_finite, check_network, check_unknown
 from evolvent.tasks.pde.discovery import Discovery
 from evolvent.tasks.pde.faces import check_sides
 from evolvent.tasks.pde.fields import error_fields
@@ -76,6 +76,7 @@ class Pde(PdeObjective):
         super().__init__(model, material, setup)
         settings: PdeSettings = setup.settings
         check_method(self.problem, settings, setup.data)
+        check_finite(self.problem)
         check_conditions(self.problem)
         if settings.method != "ritz" and settings.library is None and self.source.samples is None:
             check_sides(self.problem)  # an energy has conditions of its own, and samples may say what is not given
