@@ -97,6 +97,12 @@ def test_what_cannot_be_linearised_says_why():
     assert "order 6" in why_not(sixth)
 
 
+def test_a_singular_linearised_equation_is_told():
+    twice = cold_rod(conditions=[Condition(f"end {n}", {"x": 0.0}, lambda u: u.value) for n in range(2)])
+    found = check_trust(twice, _cold)
+    assert "singular" in found.not_checked["linearised error"]
+
+
 def checks(trust):
     return {one.name: one for one in trust.checks}
 

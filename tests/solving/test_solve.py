@@ -115,6 +115,47 @@ def test_the_run_is_finished_and_not_trained_again(heat):
         ev.solve("heat", out=heat.folder)
 
 
+@pytest.mark.parametrize(
+    ("problem", "asked", "message"),
+    [
+        ("burgers", {}, "another problem: heat there, burgers asked for"),
+        ("heat", {"options": {"diffusion": 0.1}}, "another option: none there, diffusion=0.1 asked for"),
+        ("heat", {"method": "galerkin"}, "another method: pinn there, galerkin asked for"),
+        ("heat", {"seed": 3}, "another seed: 0 there, 3 asked for"),
+        ("heat", {"settings": ["data.points=999"]}, "another setting: another value there, data.points=999 asked for"),
+        ("heat", {"unknown": {"diffusion": 1.0}}, "another unknown: none there, diffusion=1.0 asked for"),
+        ("heat", {"samples": (np.zeros((2, 2)), np.zeros(2))}, "a run with other samples"),
+    ],
+)
+def test_a_run_of_something_else_is_not_continued(heat, problem, asked, message):
+    with pytest.raises(ConfigError, match=message) as caught:
+        ev.solve(problem, out=heat.folder, resume=True, **asked)
+    assert len(str(caught.value)) < 400  # 300 and the name of the folder
+    assert not (heat.folder / "samples.npz").exists()
+
+
+def test_a_larger_budget_and_the_same_settings_go_on(heat, quick):
+    again = ev.solve("heat", "10m", settings=quick(24), out=heat.folder, resume=True)
+    assert again([[0.3, 0.4]]) == heat([[0.3, 0.4]])
+
+
+def test_another_tolerance_is_judged_anew(heat, tmp_path):
+    kept = heat.save(tmp_path / "kept")
+    strict = ev.solve("heat", tolerance=1e-9, out=kept, resume=True)
+    assert not strict.trust.trusted
+    assert ev.load(kept).trust.verdict == strict.trust.verdict != heat.trust.verdict
+    findings = read_findings(kept / "cells" / "perceptron-seed0")
+    assert [table.title for table in findings.tables].count("Whether to trust it") == 1
+    assert [field.title for field in findings.fields].count("Estimated error of u") == 1
+    assert findings.answer == strict.trust.verdict
+
+
+def test_a_stated_problem_that_changed_does_not_keep_its_verdict(tmp_path, quick):
+    ev.solve(rod(), second=False, settings=quick(16), out=tmp_path / "run")
+    other = ev.solve(rod(coefficients={"conductivity": 1.0}), second=False, out=tmp_path / "run", resume=True)
+    assert not other.trust.trusted
+
+
 class Ended(Exception):
     pass
 
@@ -249,6 +290,24 @@ def test_an_energy_does_not_tell_coefficients(tmp_path):
         ev.solve("eigenvalue", method="ritz", unknown={"eigenvalue": 1.0}, samples=(points, points[:, :1]), budget="9s")
 
 
+@pytest.mark.parametrize("method", ["pinn", "galerkin", "ritz"])
+@pytest.mark.parametrize("dimension", [4, 30, 1000])
+def test_errors_are_measured_at_random_points_in_many_dimensions(method, dimension):
+    problem = create_problem("poisson", dimension=dimension)
+    plan = METHODS.get(method)(problem, Pace(60.0, 1e-5), {})
+    assert plan["data"]["grid"] == []
+    assert plan["data"]["test_points"] * dimension <= 2**20
+    assert plan["task"]["boundary"] == ("soft" if dimension == 1000 else "hard")
+
+
+def test_a_problem_in_thirty_dimensions_is_solved(tmp_path):
+    settings = ["model.options.width=8", "model.options.layers=2", "data.points=64", "training.steps=5"]
+    options = {"dimension": 30}
+    found = ev.solve("poisson", options=options, method="ritz", settings=settings, second=False, out=tmp_path / "run")
+    assert math.isfinite(found.figures["error"])
+    assert found.trust is not None
+
+
 @pytest.mark.parametrize("method", ["pinn", "galerkin"])
 def test_plans_build_in_boundary_values_that_vanish(method):
     plan = lambda *given, **options: METHODS.get(method)(create_problem(*given, **options), Pace(60.0, 1e-5), {})  # noqa: E731
@@ -284,7 +343,7 @@ def test_a_network_without_second_derivatives_is_refused():
 
 
 def test_numbers_that_are_not_finite_are_explained(tmp_path, quick):
-    wild = rod(equation=lambda u, conductivity: u["t"] - torch.log(u["xx"]), conditions=[])
+    wild = rod(equation=lambda u, conductivity: u["t"] - torch.log(u["xx"]))
     with pytest.raises(NonFiniteError, match="divisions and roots"):
         ev.solve(wild, settings=quick(2), out=tmp_path / "run", second=False)
 
@@ -292,6 +351,29 @@ def test_numbers_that_are_not_finite_are_explained(tmp_path, quick):
 def test_what_is_no_problem_is_refused():
     with pytest.raises(ConfigError, match="a Problem, got int 5"):
         ev.solve(5)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"equation": lambda u, conductivity: u["t"] - u["xx"] * math.nan}, "the residual of the equation of 'cold rod'"),
+        ({"coefficients": {"conductivity": math.nan}}, "the coefficient conductivity of 'cold rod' is nan"),
+        ({"initial": lambda x: torch.sqrt(x - 0.5)}, "the initial value of 'cold rod' is not finite at 6. of 128 points"),
+        ({"boundary": lambda x, t: t / 0}, "the boundary value of 'cold rod' is not finite"),
+    ],
+)
+def test_what_is_not_finite_to_begin_with_is_named(changes, message, tmp_path, quick):
+    with pytest.raises(NonFiniteError, match=message) as caught:
+        ev.solve(rod(**changes), settings=quick(2), out=tmp_path / "run", second=False)
+    assert len(str(caught.value)) < 300
+    assert not (tmp_path / "run").exists()
+
+
+def test_options_that_are_no_numbers_are_refused():
+    with pytest.raises(ConfigError, match="option diffusion of heat must be a number, got 'abc'"):
+        ev.solve("heat", options={"diffusion": "abc"})
+    with pytest.raises(ConfigError, match="option dimension of poisson must be a whole number, got 2.5"):
+        ev.solve("poisson", options={"dimension": 2.5})
 
 
 def test_samples_are_checked(tmp_path):

@@ -57,11 +57,51 @@ def test_standard_errors_are_those_of_repeated_measurements():
     """The spread of the best diffusion over many sets of noisy samples, fitted with the exact solution."""
     problem = warm(lambda u, diffusion: u["t"] - diffusion * u["xx"], diffusion=0.1)
     points, noise = problem.sobol(60, seed=5), 0.02
-    values = exact(points) + noise * torch.randn(60, 1, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
-    found = estimate_coefficients(problem, exact, ["diffusion"], points, values)
     slope = -(math.pi**2) * points[:, 1:] * exact(points)  # of the solution with the diffusion
+    off = noise * torch.randn(60, 1, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    off -= slope * ((slope * off).sum() / slope.square().sum())  # so that the diffusion is the best one
+    found = estimate_coefficients(problem, exact, ["diffusion"], points, exact(points) + off)
     expected = found.noise / slope.norm().item()
     assert found["diffusion"].error == pytest.approx(expected, rel=1e-3)
+
+
+def coefficients_in_noise(count, draw, noise=0.05):
+    """Of samples that a function follows to nine tenths of their noise, at a diffusion that misses the best one."""
+    problem = warm(lambda u, diffusion: u["t"] - diffusion * u["xx"], diffusion=0.1 + 0.01 * draw.standard_normal())
+    points = problem.sobol(count, seed=5)
+    off = torch.from_numpy(noise * draw.standard_normal((count, 1)))
+
+    def follows(x):
+        distance = [(x[:, :1] - a).square() + (x[:, 1:] - b).square() for a, b in points.tolist()]
+        bumps = [0.9 * height * torch.exp(-400 * d) for height, d in zip(off, distance, strict=True)]
+        return exact(x) + torch.stack(bumps).sum(0)
+
+    return estimate_coefficients(problem, follows, ["diffusion"], points, exact(points) + off)
+
+
+def test_noise_that_the_network_follows_is_in_the_standard_errors():
+    draw = np.random.default_rng(3)
+    found = [coefficients_in_noise(10, draw) for _ in range(8)]
+    assert np.mean([one.noise**2 for one in found]) == pytest.approx(0.05**2, rel=0.4)
+    off = [abs(one["diffusion"].value - 0.1) / one["diffusion"].error for one in found]
+    assert sum(one < 2 for one in off) >= 7
+    assert all(one.freedom == 9 and 0 < one.solution_error < 0.2 for one in found)
+
+
+def test_as_many_coefficients_as_samples_have_no_standard_errors(tmp_path, quick):
+    found = ev.solve(
+        "heat",
+        unknown={"diffusion": 0.2},
+        samples=([[0.3, 0.5]], [0.2]),
+        second=False,
+        settings=quick(2),
+        out=tmp_path / "run",
+    )
+    assert found.estimates["diffusion"].error is None
+    assert found.estimates.noise is None
+    assert ev.load(tmp_path / "run").estimates == found.estimates
+    assert not found.trust.trusted
+    assert "1 measured numbers for 1 coefficients do not tell" in found.trust.verdict
 
 
 def test_a_pair_of_which_only_the_product_matters_is_named(tmp_path):

@@ -103,7 +103,10 @@ def test_conditions_are_asked_for():
                 name="held rod",
                 domain={"x": (0.0, 1.0), "t": (0.0, 1.0)},
                 equation=lambda u: u["t"] - u["xx"],
-                conditions=[Condition("insulated", {"x": 1.0}, lambda u: u["x"] - 2.0)],
+                conditions=[
+                    Condition("insulated", {"x": 1.0}, lambda u: u["x"] - 2.0),
+                    Condition("warmed", {"x": 0.0}, lambda u: u.value - 2.0 * u.points["t"]),
+                ],
                 reference=lambda: lambda points: points[:, :1] ** 2 + 2 * points[:, 1:],
             )
         )

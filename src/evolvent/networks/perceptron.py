@@ -74,15 +74,25 @@ class CoordinateInputs(nn.Module):
         return sum(each.get(kind, 1) for kind in self.symmetry)
 
     def forward(self, x: Tensor) -> Tensor:
+        if self._alike:  # a column each would leave a gradient of all coordinates each, too much for a thousand
+            [(low, high)] = set(zip(self.lower, self.upper, strict=True))
+            return (x - (low + high) / 2) * (2 / (high - low))
         return torch.cat([part for s, kind in self._scaled(x) for part in self._inputs(s, kind)], dim=1)
 
     def factor(self, x: Tensor) -> Tensor | None:
         """What makes the result odd, (N, 1); None if nothing must."""
+        if not any("odd" in kind for kind in self.symmetry):
+            return None
         odd = [torch.sin(math.pi * s) if "periodic" in kind else s for s, kind in self._scaled(x) if "odd" in kind]
         product = None
         for one in odd:
             product = one if product is None else product * one
         return product
+
+    @property
+    def _alike(self) -> bool:
+        """Whether all coordinates have the same ends and no symmetry."""
+        return set(self.symmetry) == {"none"} and len(set(zip(self.lower, self.upper, strict=True))) == 1
 
     def _scaled(self, x: Tensor) -> list[tuple[Tensor, Symmetry]]:
         ends = zip(self.lower, self.upper, self.symmetry, strict=True)

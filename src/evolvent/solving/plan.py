@@ -9,7 +9,7 @@ from typing import Any
 
 from evolvent._core.errors import ConfigError
 from evolvent._core.registry import Registry
-from evolvent.equations.problems import Problem
+from evolvent.equations.problems import MANY, Problem
 from evolvent.experiments.recipe import TrainingConfig
 from evolvent.networks import create_model
 from evolvent.tasks.pde.methods import energy
@@ -27,7 +27,8 @@ _DRAWS = 10_000  # steps of methods that draw new points for each; there may be 
 _ENGINE = 2e-3  # seconds of a step that do not depend on the points
 _RATE = 5e-3  # of Adam at new points
 _GRIDS = {1: [1025], 2: [128, 65], 3: [32, 32, 17]}
-_GRID_POINTS = 8192
+_TESTED = 8192  # random points where errors are measured in more dimensions, in which a grid is huge or coarse
+_TESTED_NUMBERS = 2**20  # coordinates of all of them at most; derivatives in very many dimensions take their time
 
 
 @dataclass(frozen=True)
@@ -98,8 +99,9 @@ def _pinn(problem: Problem, pace: Pace, unknown: dict[str, float]) -> dict[str, 
             "phases": [begin],
             "resample_at": sorted({*epochs} - {0}),
             "unknown": unknown,
+            "profile": _is_known(problem, unknown),
         },
-        "data": {"name": problem.name, "points": points, "grid": _grid(problem)},
+        "data": {"name": problem.name, "points": points, **_tested(problem)},
         "model": {"name": "perceptron"},
         "optimizer": {"name": "ssbroyden", "iterations": per_step},
         "training": {"epoch_steps": epoch_steps, "precision": "64-true"},
@@ -109,7 +111,7 @@ def _pinn(problem: Problem, pace: Pace, unknown: dict[str, float]) -> dict[str, 
 def _galerkin(problem: Problem, pace: Pace, unknown: dict[str, float]) -> dict[str, Any]:
     """Adam on the residual at new points in each step, on the easier problem first."""
     sections = _at_new_points(problem, pace, "galerkin")
-    sections["task"]["unknown"] = unknown
+    sections["task"] |= {"unknown": unknown, "profile": _is_known(problem, unknown)}
     if problem.easier and not unknown:
         total = pace.seconds / (_ENGINE + sections["data"]["points"] * pace.per_point)
         begin = {"steps": max(1, round(0.2 * total)), "optimizer": {"name": "adam", "lr": _RATE}}
@@ -131,7 +133,7 @@ def _at_new_points(problem: Problem, pace: Pace, method: str) -> dict[str, Any]:
     steps = pace.seconds / (_ENGINE + points * pace.per_point)
     return {
         "task": _asked(problem, method),
-        "data": {"name": problem.name, "points": points, "fresh": True, "grid": _grid(problem)},
+        "data": {"name": problem.name, "points": points, "fresh": True, **_tested(problem)},
         "model": {"name": "perceptron"},
         "optimizer": {"name": "adam", "lr": _RATE},
         "schedule": {"name": "cosine"},
@@ -141,15 +143,22 @@ def _at_new_points(problem: Problem, pace: Pace, method: str) -> dict[str, Any]:
 
 def _asked(problem: Problem, method: str) -> dict[str, Any]:
     """The task, with values on the boundary built in where they are 0; other ones would go on inside of the domain."""
-    hard = problem.boundary is not None and not problem.boundary_values(problem.sobol(_TRIED, seed=0)).any()
-    boundary = "hard" if hard else "soft"
-    return {"name": "pde", "method": method, "boundary": boundary, "profile": problem.profile is not None}
+    zero = problem.boundary is not None and not problem.boundary_values(problem.sobol(_TRIED, seed=0)).any()
+    hard = zero and len(problem.space) <= MANY
+    return {"name": "pde", "method": method, "boundary": "hard" if hard else "soft"}
 
 
-def _grid(problem: Problem) -> list[int]:
-    """Points along each coordinate where errors are measured."""
-    count = len(problem.domain)
-    return _GRIDS.get(count) or [max(2, int(_GRID_POINTS ** (1 / count)))] * count
+def _is_known(problem: Problem, unknown: dict[str, float]) -> bool:
+    """Whether there is a profile, which is made with coefficients that are all known."""
+    return problem.profile is not None and not unknown
+
+
+def _tested(problem: Problem) -> dict[str, Any]:
+    """Where errors are measured."""
+    grid = _GRIDS.get(len(problem.domain), [])
+    if grid:
+        return {"grid": grid}
+    return {"grid": [], "test_points": min(_TESTED, max(1, _TESTED_NUMBERS // len(problem.domain)))}
 
 
 METHODS.add("pinn", _pinn)

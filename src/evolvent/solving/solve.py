@@ -25,13 +25,16 @@ from evolvent.equations.references import ReferenceTimeError, within
 from evolvent.experiments.catalogue import with_settings
 from evolvent.experiments.checkpoints import read_checkpoint
 from evolvent.experiments.grid import run_grid
+from evolvent.experiments.lock import refuse_other_run
 from evolvent.experiments.observer import Observer
 from evolvent.experiments.recipe import Recipe
 from evolvent.experiments.record import is_finished, read_recipe
+from evolvent.solving.earlier import earlier_recipe
 from evolvent.solving.folders import cells_of
 from evolvent.solving.plan import METHODS, measure_pace, parse_budget
 from evolvent.solving.solution import Solution
-from evolvent.solving.verdicts import add_to_findings, read_trust, write_estimates, write_trust
+from evolvent.solving.verdicts import add_to_findings, write_estimates, write_trust
+from evolvent.tasks.pde.checks import check_finite
 from evolvent.tasks.pde.methods import check_suits
 from evolvent.tasks.pde.samples import checked_samples, read_samples, write_samples
 
@@ -77,7 +80,8 @@ def solve(
         tolerance: relative error up to which the solution is to be trusted.
         settings: keys of the recipe to change, such as ``"model.options.width=40"``.
         out: run folder; else a temporary one, which is deleted with the solution.
-        resume: continue the run in ``out``.
+        resume: continue the run in ``out`` with the budget that it began with. It must be one of the same problem,
+            options, method, seed, samples and settings; settings that are left out are those of the run.
         observer: is told of the progress.
         began: ``time.perf_counter()`` from which the budget counts; now if left out.
 
@@ -94,13 +98,17 @@ def solve(
     stated = _with_reference_in_time(stated, _REFERENCE * total)
     folder = Path(tempfile.mkdtemp(prefix="evolvent-")) / "run" if out is None else Path(out)
     try:
-        measured = _stored_samples(samples, stated, folder)
+        looked_for = _unknown(stated, unknown or {})
+        recipe = earlier_recipe(folder, stated.name, options, method, seed, looked_for, settings) if resume else None
+        if not resume and (held := read_recipe(folder)):
+            refuse_other_run(held.identity, "", folder, resume)
+        measured = _stored_samples(samples, stated, folder, keep=recipe is not None)
         with given(stated, options):
-            recipe = _earlier(folder) if resume else None
             if recipe is None:
                 left = total - (time.perf_counter() - began) - min(_RESERVE + 1.5 * started, _RESERVED * total)
                 each = max(1.0, left / 2 if second else left)
-                plan, looked_for = METHODS.get(method), _unknown(stated, unknown or {})
+                plan = METHODS.get(method)
+                check_finite(stated)
                 check_suits(stated, method, looked_for)
                 sections = plan(stated, measure_pace(stated, each, method), looked_for)
                 seeds = [seed, seed + 1] if second else [seed]
@@ -120,10 +128,16 @@ def conclude(folder: Path, problem: Problem, tolerance: float = TOLERANCE) -> So
     """The solution of a finished run, with a verdict on it that is written into the folder."""
     cells = [(cell, path) for cell, path in cells_of(folder) if is_finished(path)]
     solution = Solution.load(folder, problem)
-    if read_trust(folder) is not None:
+    if _is_judged(solution, tolerance):
         return solution
     others = [Solution.load(path, problem) for _, path in cells[1:]]
     state = read_checkpoint(cells[0][1])
+    names, file = list(getattr(cells[0][0].task, "unknown", {})), getattr(cells[0][0].data, "file", None)
+    if names and file:
+        solution.estimates = estimate_coefficients(
+            solution.problem, solution, names, *read_samples(Path(file), solution.problem)
+        )
+        write_estimates(folder, solution.estimates)
     trust = check_trust(
         solution.problem,
         solution,
@@ -131,17 +145,17 @@ def conclude(folder: Path, problem: Problem, tolerance: float = TOLERANCE) -> So
         second=others[0] if others else None,
         tolerance=tolerance,
         seed=cells[0][0].seed,
+        estimates=solution.estimates,
     )
-    names, file = list(getattr(cells[0][0].task, "unknown", {})), getattr(cells[0][0].data, "file", None)
-    if names and file:
-        solution.estimates = estimate_coefficients(
-            solution.problem, solution, names, *read_samples(Path(file), solution.problem)
-        )
-        write_estimates(folder, solution.estimates)
     add_to_findings(cells[0][1], solution.problem, trust, solution.estimates)
     write_trust(folder, trust)
     solution.trust = trust
     return solution
+
+
+def _is_judged(solution: Solution, tolerance: float) -> bool:
+    """Whether its verdict is one by this tolerance; a problem without a name may be another than that of the run."""
+    return solution.trust is not None and solution.trust.tolerance == tolerance and solution.problem.name in PROBLEMS
 
 
 def _stated(problem: str | Problem, options: Mapping[str, Any] | None) -> Problem:
@@ -179,18 +193,22 @@ def _with_reference_in_time(problem: Problem, seconds: float) -> Problem:
         return replace(problem, reference=None)
 
 
-def _stored_samples(samples: tuple[Any, Any] | None, problem: Problem, folder: Path) -> Path | None:
+def _stored_samples(samples: tuple[Any, Any] | None, problem: Problem, folder: Path, keep: bool) -> Path | None:
+    """The file of the samples; those of a run that is continued are kept."""
+    path = folder / _SAMPLES
     if samples is None:
-        return folder / _SAMPLES if (folder / _SAMPLES).is_file() else None
+        return path if path.is_file() else None
     arrays = [np.asarray(part, dtype=np.float64) for part in samples]
     found: Samples = checked_samples(arrays[0], arrays[1], problem, "samples")
-    write_samples(folder / _SAMPLES, found)
-    return folder / _SAMPLES
+    if not keep:
+        write_samples(path, found)
+    elif not path.is_file() or not _equal(read_samples(path, problem), found):
+        raise ConfigError(f"{folder} holds a run with other samples. Give the same ones, or choose another --out.")
+    return path
 
 
-def _earlier(folder: Path) -> Recipe | None:
-    found = read_recipe(folder)
-    return found if isinstance(found, Recipe) else None
+def _equal(one: Samples, other: Samples) -> bool:
+    return all(a.shape == b.shape and a.allclose(b, equal_nan=True) for a, b in zip(one, other, strict=True))
 
 
 def _recipe(
@@ -225,6 +243,6 @@ def _run(recipe: Recipe, folder: Path, resume: bool, observer: Observer | None, 
         run_grid(recipe, folder, resume=resume, observer=observer)
     except NonFiniteError as error:
         raise NonFiniteError(
-            f"solving {problem.name!r} ended in numbers that are not finite. Check the equation for divisions and "
-            f"roots, or begin with easier coefficients (Problem.easier). ({error})"
+            f"solving {problem.name!r} ended in numbers that are not finite, which it did not begin with. Check the "
+            "equation for divisions and roots, or begin with easier coefficients (Problem.easier)."
         ) from error

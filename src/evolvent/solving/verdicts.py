@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -15,13 +16,14 @@ from evolvent.experiments.record import read_findings, read_json, write_findings
 from evolvent.tasks.findings import Field, Table
 
 TRUST, ESTIMATES = "trust.json", "coefficients.json"
+_CHECKS, _COEFFICIENTS, _ERROR = "Whether to trust it", "Coefficients that were found", "Estimated error of"
 
 
 def write_trust(folder: Path, trust: Trust) -> None:
     """Write a verdict without its field of errors."""
     checks = [asdict(one) for one in trust.checks]
-    values = {"trusted": trust.trusted, "verdict": trust.verdict, "not_checked": trust.not_checked, "checks": checks}
-    write_json(folder / TRUST, {"format": FORMAT, **values})
+    told = {name: getattr(trust, name) for name in ("trusted", "verdict", "not_checked", "tolerance")}
+    write_json(folder / TRUST, {"format": FORMAT, **told, "checks": checks})
 
 
 def read_trust(folder: Path) -> Trust | None:
@@ -30,7 +32,8 @@ def read_trust(folder: Path) -> Trust | None:
     if values is None:
         return None
     checks = [Check(**one | {"value": _number(one["value"])}) for one in values["checks"]]
-    return Trust(values["trusted"], values["verdict"], checks, values["not_checked"])
+    tolerance = values.get("tolerance", math.nan)  # which equals none: a file without one is judged again
+    return Trust(values["trusted"], values["verdict"], checks, values["not_checked"], tolerance=tolerance)
 
 
 def write_estimates(folder: Path, estimates: Estimates) -> None:
@@ -59,12 +62,14 @@ def _number(value: float | None) -> float:
 
 
 def add_to_findings(folder: Path, problem: Problem, trust: Trust, estimates: Estimates | None) -> None:
-    """Let the report of a finished training say whether to trust it."""
+    """Let the report of a finished training say whether to trust it, in the place of an earlier verdict."""
     findings = read_findings(folder)
     if findings is None:
         return
-    tables = [*findings.tables, trust_table(trust), *([coefficients_table(estimates)] if estimates else [])]
-    fields = [*findings.fields, *_error_fields(problem, trust.error)]
+    kept = [one for one in findings.tables if one.title not in (_CHECKS, _COEFFICIENTS)]
+    tables = [*kept, trust_table(trust), *([coefficients_table(estimates)] if estimates else [])]
+    shown = [one for one in findings.fields if not one.title.startswith(_ERROR)]
+    fields = [*shown, *_error_fields(problem, trust.error)]
     write_findings(folder, replace(findings, answer=trust.verdict, tables=tables, fields=fields))
 
 
@@ -75,13 +80,13 @@ def trust_table(trust: Trust) -> Table:
         for one in trust.checks
     ]
     rows += [[name, None, None, f"not checked: {reason}"] for name, reason in trust.not_checked.items()]
-    return Table("Whether to trust it", ["check", "measured", "limit", "result"], rows)
+    return Table(_CHECKS, ["check", "measured", "limit", "result"], rows)
 
 
 def coefficients_table(estimates: Estimates) -> Table:
     """Each coefficient with its standard error."""
     rows = [[one.name, one.value, one.error] for one in estimates.found]
-    return Table("Coefficients that were found", ["coefficient", "value", "standard error"], rows)
+    return Table(_COEFFICIENTS, ["coefficient", "value", "standard error"], rows)
 
 
 def _error_fields(problem: Problem, error: np.ndarray | None) -> list[Field]:
@@ -92,6 +97,6 @@ def _error_fields(problem: Problem, error: np.ndarray | None) -> list[Field]:
     first = problem.coordinates[0] == problem.space[0]
     shown = error if first else error.swapaxes(0, 1)
     return [
-        Field(f"Estimated error of {name}", shown[..., k].T, (left, right, bottom, top), x_label, y_label)
+        Field(f"{_ERROR} {name}", shown[..., k].T, (left, right, bottom, top), x_label, y_label)
         for k, name in enumerate(problem.unknowns)
     ]

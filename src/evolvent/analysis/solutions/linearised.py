@@ -86,7 +86,11 @@ class LinearisedProblem:
         return self.problem.duration / (self.points.shape[1] - 1)
 
     def error(self) -> np.ndarray:
-        """The error of u to first order, (places, times, unknowns), such that u + e solves the problem."""
+        """The error of u to first order, (places, times, unknowns), such that u + e solves the problem.
+
+        Raises:
+            numpy.linalg.LinAlgError: if the problem does not determine it.
+        """
         start = self.points[:, 0]
         missing = self.problem.initial_values(start) - torch.from_numpy(self.values[:, 0])
         return self._solve(-self.residual[..., None], missing.numpy()[..., None], faces=-1.0)[..., 0]
@@ -155,8 +159,11 @@ class LinearisedProblem:
             matrix = both + _IMPLICIT * new_operator
             if ends is not None:
                 matrix, known = _replaced(matrix, known, ends, n, faces)
-            with np.errstate(all="ignore"):
-                e = splu(matrix.tocsc()).solve(known)
+            try:
+                with np.errstate(all="ignore"):
+                    e = splu(matrix.tocsc()).solve(known)
+            except RuntimeError as error:
+                raise np.linalg.LinAlgError("its matrix is singular: conditions at an end say the same") from error
             kept.append(e.reshape(-1, self.unknowns, cases))
             moving, operator, force = new_moving, new_operator, new_force
         return np.stack(kept, axis=1)

@@ -10,18 +10,21 @@ import torch
 from torch import Tensor
 
 from evolvent.analysis.solutions.linearised import LinearisedProblem, why_not
+from evolvent.analysis.solutions.uncertainty import Estimates
 from evolvent.data import CollocationPoints
-from evolvent.equations.problems import Invariant, Problem
+from evolvent.equations.problems import MANY, Invariant, Problem
 
 TOLERANCE = 0.01
 """Relative error up to which a solution is trusted unless another is asked for."""
 
 _FRESH = 4096  # points where the residual is looked at anew
+_FRESH_NUMBERS = 2**19  # coordinates of all of them at most, so that very many dimensions do not take minutes
 _PEAKS, _AROUND = 16, 64  # largest residuals around which more points are drawn, and how many
 _OVERFITTED = 3.0  # residual on fresh points over that on the training points
 _HIDDEN = 30.0  # largest residual found by refining over the largest on the training points
 _SPACE, _TIMES = 401, 41  # grid of invariants
-_TELLING = ("second solution", "fresh over training residual", "linearised error")  # come first in a verdict
+# come first in a verdict
+_TELLING = ("coefficients", "second solution", "fresh over training residual", "linearised error")
 _REASONS = 3  # in a verdict at most
 
 Function = Callable[[Tensor], Tensor]
@@ -60,6 +63,7 @@ class Trust:
         checks: in the order in which they were made.
         not_checked: what could not be looked at, and why.
         error: the error to first order on a grid, (places, times, unknowns); None if it was not computed.
+        tolerance: relative error up to which it is trusted.
     """
 
     trusted: bool
@@ -67,6 +71,7 @@ class Trust:
     checks: list[Check]
     not_checked: dict[str, str] = field(default_factory=dict)
     error: np.ndarray | None = None
+    tolerance: float = TOLERANCE
 
 
 def check_trust(
@@ -77,6 +82,7 @@ def check_trust(
     second: Function | None = None,
     tolerance: float = TOLERANCE,
     seed: int = 0,
+    estimates: Estimates | None = None,
 ) -> Trust:
     r"""Look at a solution from all sides, without a reference.
 
@@ -90,6 +96,7 @@ def check_trust(
     - The error to first order, from the linearised equation with the residual as its source
       (:class:`~evolvent.analysis.solutions.LinearisedProblem`): a small residual may still mean a large error where the
       equation lets errors grow.
+    - The errors of coefficients that were found from samples.
 
     Args:
         problem: what is solved.
@@ -98,6 +105,7 @@ def check_trust(
         second: another solution of the same problem.
         tolerance: relative error up to which it is trusted.
         seed: of the fresh points.
+        estimates: coefficients that were found together with the solution, whose errors are errors of it too.
     """
     checks = [*_residuals(problem, u, trained_at, tolerance, seed), *_conditions(problem, u, tolerance)]
     missing: dict[str, str] = {}
@@ -108,12 +116,19 @@ def check_trust(
     if problem.time in problem.domain and len(problem.space) == 1:
         checks += [_invariant(problem, u, name, one, tolerance) for name, one in problem.invariants.items()]
     reason, error = why_not(problem), None
+    if not reason:
+        try:
+            check, error = _linearised(problem, u, tolerance)
+            checks.append(check)
+        except np.linalg.LinAlgError as singular:
+            reason = str(singular)
     if reason:
         missing["linearised error"] = reason
-    else:
-        check, error = _linearised(problem, u, tolerance)
-        checks.append(check)
-    return Trust(all(one.passed for one in checks), _verdict(checks), checks, missing, error)
+    if estimates is not None and (estimates.solution_error is not None or estimates.freedom <= 0):
+        checks.append(_coefficients(estimates, tolerance))
+    elif estimates is not None:
+        missing["coefficients"] = estimates.remark
+    return Trust(all(one.passed for one in checks), _verdict(checks), checks, missing, error, tolerance)
 
 
 def _verdict(checks: list[Check]) -> str:
@@ -136,7 +151,7 @@ def _residuals(
     problem: Problem, u: Function, trained_at: Tensor | None, tolerance: float, seed: int
 ) -> Iterator[Check]:
     fresh, unit = _places(problem, 10_007 + seed), 1.0
-    if problem.time not in problem.domain and problem.boundary is not None:
+    if problem.time not in problem.domain and problem.boundary is not None and len(problem.space) <= MANY:
         unit = _unit(problem, u, fresh)
     squares = _squares(problem, u, fresh) / unit**2
     size = squares.mean().sqrt().item()
@@ -156,9 +171,10 @@ def _residuals(
 
 def _places(problem: Problem, seed: int) -> Tensor:
     """Evenly spread points of the domain, those of its region alone."""
+    count = max(1, min(_FRESH, _FRESH_NUMBERS // len(problem.domain)))
     if problem.region is None:
-        return problem.sobol(_FRESH, seed=seed)
-    return CollocationPoints(problem, _FRESH).draw(_FRESH, seed, 0)
+        return problem.sobol(count, seed=seed)
+    return CollocationPoints(problem, count).draw(count, seed, 0)
 
 
 def _unit(problem: Problem, u: Function, points: Tensor) -> float:
@@ -243,6 +259,14 @@ def _invariant(problem: Problem, u: Function, name: str, one: Invariant, toleran
         return Check(name, off, tolerance, f"its {name}, which is conserved, changes by {off:.2g}")
     off = ((integral - integral.cummin(0).values).max() / size).item()
     return Check(name, off, tolerance, f"its {name}, which never grows, grows by {off:.2g}")
+
+
+def _coefficients(found: Estimates, tolerance: float) -> Check:
+    off = found.solution_error
+    if off is None:
+        return Check("coefficients", float("inf"), tolerance, found.remark)
+    said = f"by the errors of its coefficients it is off by {off:.2g}"
+    return Check("coefficients", off, tolerance, said, estimates=True)
 
 
 def _linearised(problem: Problem, u: Function, tolerance: float) -> tuple[Check, np.ndarray]:

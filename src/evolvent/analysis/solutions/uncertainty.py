@@ -36,19 +36,23 @@ class Estimates:
 
     Attributes:
         found: each coefficient.
-        noise: standard deviation of the samples about the solution.
+        noise: standard deviation of the samples about the exact solution; None if they are too few to tell.
         condition: ratio of the largest and the smallest information on relative changes of the coefficients.
         not_identified: changes of the coefficients that the samples do not see, in words.
         remark: why there are no standard errors; empty if there are.
         covariance: of the coefficients, in the order of ``found``; None where it could not be computed or is infinite.
+        freedom: measured numbers less coefficients; without any left nothing tells the noise.
+        solution_error: relative error of the solution that comes of the coefficients; None without standard errors.
     """
 
     found: list[Estimate]
-    noise: float
+    noise: float | None
     condition: float | None = None
     not_identified: list[str] = field(default_factory=list)
     remark: str = ""
     covariance: list[list[float]] | None = None
+    freedom: int = 0
+    solution_error: float | None = None
 
     def __getitem__(self, name: str) -> Estimate:
         return {one.name: one for one in self.found}[name]
@@ -60,11 +64,17 @@ def estimate_coefficients(
     r"""Standard errors of coefficients by the Gauss-Newton covariance, with the equation as a constraint.
 
     Samples :math:`d_i = u(x_i; c) + \varepsilon_i` tell of c by the sensitivities :math:`J_{ik} = \partial u(x_i) /
-    \partial c_k`, and :math:`\mathrm{Cov}(c) = \sigma^2 (J^\top J)^{-1}`, :math:`\sigma^2 = \sum_i (d_i - u(x_i))^2 /
-    (n - k)`. The sensitivities solve the linearised equation with the source :math:`-\partial R / \partial c_k`, from
-    the same initial value and conditions. So the weights of the network are eliminated: whatever c is, u is taken to
-    solve the equation. What the network leaves of the residual is not in the standard errors, and neither are
-    systematic errors of the samples.
+    \partial c_k`, which solve the linearised equation with the source :math:`-\partial R / \partial c_k`, from the same
+    initial value and conditions. A network with many weights also follows the noise, so that what it leaves of the
+    samples is too small. Its error e to first order is taken off: u + e is the exact solution with these c, has no
+    freedom but c, and leaves :math:`r_i = d_i - u(x_i) - e(x_i)`. With :math:`\delta = (J^\top J)^{-1} J^\top r`, by
+    which c misses the best fit of exact solutions,
+
+    .. math:: \mathrm{Cov}(c) = \sigma^2 (J^\top J)^{-1} + \delta \delta^\top, \qquad
+       \sigma^2 = \frac{|r - J \delta|^2}{n - k}.
+
+    Systematic errors of the samples are not in it. With no more samples than coefficients there are no standard
+    errors: they could be fitted whatever their noise.
 
     A direction of relative changes of c whose standard error is above one, or that the samples do not see at all, is
     named in :attr:`Estimates.not_identified`.
@@ -75,44 +85,89 @@ def estimate_coefficients(
         names: of the coefficients.
         points, values: the samples, (N, coordinates) and (N, unknowns).
     """
-    with torch.no_grad():
-        off = (u(points) - values).double()
-    count = off.numel()
-    noise = math.sqrt(off.square().sum().item() / max(1, count - len(names)))
     now = [problem.coefficients[name] for name in names]
-    if reason := why_not(problem):
-        found = [Estimate(name, value, None) for name, value in zip(names, now, strict=True)]
-        return Estimates(found, noise, remark=f"no standard errors: {reason}")
+    measured = ~values.isnan().flatten().numpy()  # a component that was not measured is NaN
+    with torch.no_grad():
+        off = (values - u(points)).double().flatten().numpy()[measured]
+    freedom = len(off) - len(names)
+    noise = math.sqrt(float(off @ off) / freedom) if freedom > 0 else None
+    if reason := _too_few(len(off), len(names)) or why_not(problem):
+        return _without_errors(names, now, noise, freedom, reason)
     lin = LinearisedProblem(problem, u, coefficients=tuple(names))
-    jacobian = _at_samples(lin, lin.sensitivities(), points)
+    try:
+        sensitivities, error = lin.sensitivities(), lin.error()
+    except np.linalg.LinAlgError as singular:
+        return _without_errors(names, now, noise, freedom, str(singular))
+    left = off - _at_samples(lin, error[..., None], points)[measured, 0]
     shapes = {name for one in problem.fields.values() for name in one.shape_names}  # in units of one, whatever they are
     sizes = np.array([1.0 if name in shapes else abs(value) or 1.0 for name, value in zip(names, now, strict=True)])
-    return _from_information(names, now, jacobian * sizes, sizes, noise)
-
-
-def _from_information(
-    names: Sequence[str], now: Sequence[float], relative: np.ndarray, sizes: np.ndarray, noise: float
-) -> Estimates:
-    """``relative`` are changes of the samples with relative changes of the coefficients, (samples, coefficients)."""
-    information, directions = np.linalg.eigh(relative.T @ relative)
-    largest = max(float(information[-1]), 1e-300)
-    spread = np.array(
-        [noise / math.sqrt(one) if one > _SINGULAR * largest else math.inf for one in information.tolist()]
+    relative = _at_samples(lin, sensitivities, points)[measured] * sizes
+    known = _Information(relative, left)
+    errors = [known.error(i) * float(size) for i, size in enumerate(sizes)]
+    return Estimates(
+        [Estimate(*one) for one in zip(names, now, errors, strict=True)],
+        known.noise,
+        known.condition,
+        [_named(names, direction, spread) for direction, spread in known.blind()],
+        covariance=known.covariance(sizes),
+        freedom=freedom,
+        solution_error=known.seen_in(sensitivities * sizes) / max(float(np.linalg.norm(lin.values)), 1e-300),
     )
-    blind = [k for k in range(len(names)) if spread[k] > _UNKNOWN]
-    found = []
-    for i, (name, value) in enumerate(zip(names, now, strict=True)):
-        shares = directions[i] ** 2
-        seen = shares > 1e-12
-        error = math.sqrt(float((shares[seen] * spread[seen] ** 2).sum())) * float(sizes[i])
-        found.append(Estimate(name, value, error))
-    condition = largest / max(float(information[0]), 1e-300)
-    covariance = None
-    if np.isfinite(spread).all():
-        scaled = sizes[:, None] * directions * spread
-        covariance = (scaled @ scaled.T).tolist()
-    said = [_named(names, directions[:, k], spread[k]) for k in blind]
-    return Estimates(found, noise, condition, said, covariance=covariance)
+
+
+def _without_errors(
+    names: Sequence[str], now: Sequence[float], noise: float | None, freedom: int, reason: str
+) -> Estimates:
+    found = [Estimate(name, value, None) for name, value in zip(names, now, strict=True)]
+    return Estimates(found, noise, remark=f"no standard errors: {reason}", freedom=freedom)
+
+
+def _too_few(count: int, coefficients: int) -> str:
+    if count > coefficients:
+        return ""
+    return f"{count} measured numbers for {coefficients} coefficients do not tell how large their noise is"
+
+
+class _Information:
+    """What samples tell of relative changes of coefficients.
+
+    Args:
+        relative: changes of the samples with relative changes of the coefficients, (samples, coefficients).
+        left: of the samples by the exact solution.
+    """
+
+    def __init__(self, relative: np.ndarray, left: np.ndarray) -> None:
+        information, self.directions = np.linalg.eigh(relative.T @ relative)
+        largest = max(float(information[-1]), 1e-300)
+        self.condition = largest / max(float(information[0]), 1e-300)
+        seen = information > _SINGULAR * largest
+        basis = self.directions[:, seen] / np.sqrt(information[seen])  # changes of unit effect on the samples
+        effects = relative @ basis
+        self._off = basis @ (effects.T @ left)
+        rest = left - effects @ (effects.T @ left)
+        self.noise = math.sqrt(float(rest @ rest) / (len(left) - relative.shape[1]))
+        self._known = np.column_stack([self.noise * basis, self._off])  # whose square is the covariance
+        self._spread = np.full(len(information), math.inf)
+        self._spread[seen] = np.hypot(self.noise / np.sqrt(information[seen]), self.directions[:, seen].T @ self._off)
+
+    def error(self, number: int) -> float:
+        """Relative standard error of a coefficient."""
+        unseen = np.isinf(self._spread)
+        if (self.directions[number, unseen] ** 2 > 1e-12).any():
+            return math.inf
+        return float(np.linalg.norm(self._known[number]))
+
+    def covariance(self, sizes: np.ndarray) -> list[list[float]] | None:
+        scaled = sizes[:, None] * self._known
+        return (scaled @ scaled.T).tolist() if np.isfinite(self._spread).all() else None
+
+    def blind(self) -> list[tuple[np.ndarray, float]]:
+        """Directions of which little is known, with their standard errors."""
+        return [(self.directions[:, k], s) for k, s in enumerate(self._spread.tolist()) if s > _UNKNOWN]
+
+    def seen_in(self, relative: np.ndarray) -> float:
+        """Size of the changes of something else, (..., coefficients), of what the samples see."""
+        return float(np.linalg.norm(relative @ self._known))
 
 
 def _named(names: Sequence[str], direction: np.ndarray, spread: float) -> str:

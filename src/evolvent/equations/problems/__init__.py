@@ -17,11 +17,12 @@ from evolvent.equations.problems.coefficient_field import CoefficientField, with
 from evolvent.equations.problems.invariants import Invariant
 from evolvent.equations.problems.kink import smoothed_kink
 from evolvent.equations.problems.problem import Condition, Problem, Reference
-from evolvent.equations.problems.region import Region, box, disc, l_shape
+from evolvent.equations.problems.region import MANY, Region, box, disc, l_shape
 from evolvent.equations.problems.registry import PROBLEMS, create_problem, given, list_problems, register_problem
 from evolvent.equations.problems.stored import with_stored_reference
 
 __all__ = [
+    "MANY",
     "PROBLEMS",
     "CoefficientField",
     "Condition",

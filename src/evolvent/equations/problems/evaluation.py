@@ -15,6 +15,7 @@ from evolvent.equations.terms import Derivatives, coordinates_in
 
 _FEW = 7  # coordinates whose Laplacian is computed term by term, in one pass with all other derivatives
 _MOST = 1000  # derivatives
+_AT_ONCE = 2**19  # points times coordinates whose gradients go through a network together, unless they are recorded
 _WHOLE = {"gradient": 1, "laplacian": 2}  # what stands for derivatives of that order in all coordinates of space
 
 
@@ -42,7 +43,7 @@ def derivatives_at(
         return _backward_gradient(f, points, coordinates, space)
     forward = None
     if "laplacian" in whole and len(space) > _FEW:
-        forward, whole = _forward_laplacian(f, points, coordinates, space), []
+        forward, whole = _laplacian_in_parts(f, points, coordinates, space), []
     terms = [name * _WHOLE[kind] for kind in whole for name in space]
     single = list(dict.fromkeys([name for name in names if name not in (*_WHOLE, "function")] + terms))
     if forward is not None and not single:
@@ -76,6 +77,15 @@ def _backward_gradient(
     columns = [i for i, name in enumerate(coordinates) if name in space]
     at = _columns(points, coordinates)
     return Derivatives(u if recorded else u.detach(), {}, {}, at, gradient[:, columns], function=f)
+
+
+def _laplacian_in_parts(
+    f: Callable[[Tensor], Tensor], points: Tensor, coordinates: Sequence[str], space: Sequence[str]
+) -> Laplacian:
+    """Few points at a time in very many dimensions, where each layer has a whole gradient for each of its numbers."""
+    rows = len(points) if torch.is_grad_enabled() else max(1, _AT_ONCE // len(space))
+    parts = [_forward_laplacian(f, part, coordinates, space) for part in points.split(max(1, rows))]
+    return parts[0] if len(parts) == 1 else Laplacian(*(torch.cat(column) for column in zip(*parts, strict=True)))
 
 
 def _forward_laplacian(

@@ -9,6 +9,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+MANY = 50
+"""Coordinates from which a product of one factor for each is too small and too slow to be of use."""
+
 
 @dataclass(frozen=True)
 class Region:

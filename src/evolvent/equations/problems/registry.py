@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import inspect
+import numbers
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from evolvent._core.errors import UnknownNameError
+from evolvent._core.errors import ConfigError, UnknownNameError, shortened
 from evolvent._core.registry import Registry
 from evolvent.equations.problems.problem import Problem
 
@@ -49,14 +50,22 @@ def create_problem(name: str, **options: Any) -> Problem:
     if _key(name, options) in _GIVEN:
         return _GIVEN[_key(name, options)]
     statement = PROBLEMS.get(name)
-    known = list(inspect.signature(statement).parameters)
-    for option in options:
+    known = inspect.signature(statement).parameters
+    for option, value in options.items():
         if option not in known:
             advice = f"It takes {', '.join(known) or 'none'}."
             if option in ("d", "dim", "dimension", "dimensions"):
                 advice += f" {_MANY_DIMENSIONS}"
-            raise UnknownNameError(f"option of {name}", option, known, advice)
+            raise UnknownNameError(f"option of {name}", option, list(known), advice)
+        _check_number(name, option, value, known[option].annotation)
     return statement(**options)
+
+
+def _check_number(problem: str, option: str, value: Any, annotation: Any) -> None:
+    kinds = {"float": (numbers.Real, "a number"), "int": (numbers.Integral, "a whole number")}
+    kind, said = kinds.get(getattr(annotation, "__name__", annotation), (object, ""))
+    if not isinstance(value, kind) or (said and isinstance(value, bool)):
+        raise ConfigError(f"option {option} of {problem} must be {said}, got {shortened(repr(value))}.")
 
 
 @contextmanager

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
+
 import torch
 from torch import Tensor, nn
 
-from evolvent._core.errors import ConfigError, UnknownNameError
+from evolvent._core.errors import ConfigError, NonFiniteError, UnknownNameError
 from evolvent.equations.problems import Condition, Problem
 from evolvent.equations.problems.needed import Needed
 from evolvent.equations.terms import coordinates_in
+from evolvent.tasks.pde.faces import check_contradictions
 from evolvent.tasks.pde.settings import PdeSettings
 
 _POINTS = 16
+_NAMED = 4  # coordinates of a point in a message
 _ROUNDING = 1e-6  # relative to the size of the solution
 
 
 def check_conditions(problem: Problem) -> None:
-    """Refuse an initial value that contradicts a declared symmetry, or a condition where the two meet."""
+    """Refuse conditions that contradict each other, and an initial value that does so with a symmetry or where it meets
+    conditions and boundary values."""
+    check_contradictions(problem)
     if problem.initial is None:
         return
     for name, kind in problem.symmetry.items():
@@ -25,14 +32,26 @@ def check_conditions(problem: Problem) -> None:
                 f"the initial value of {problem.name!r} is not {kind} in {name}, as its symmetry says: it is off by "
                 f"{off:.3g}. Correct the initial value, or leave {name} out of symmetry."
             )
+    for said, off in _corners(problem):
+        if off > _ROUNDING * problem.scale:
+            raise ConfigError(
+                f"{said} of {problem.name!r} contradicts the initial value where they meet: it is off by {off:.3g} at "
+                f"{problem.time} = {problem.domain[problem.time][0]:g}. Correct one of them; a jump that is meant can "
+                "be made smooth: let the condition reach its value within a short time."
+            )
+
+
+def _corners(problem: Problem) -> Iterator[tuple[str, float]]:
+    """How far the initial value is from all that meets it."""
+    if problem.boundary is not None:
+        numbers = torch.quasirandom.SobolEngine(len(problem.domain), scramble=True, seed=1)
+        edge = problem.on_boundary(numbers.draw(4 * _POINTS, dtype=torch.float64))
+        edge[:, problem.coordinates.index(problem.time)] = problem.domain[problem.time][0]
+        yield "boundary", (problem.boundary_values(edge) - problem.initial_values(edge)).abs().max().item()
     for condition in problem.conditions:
         off = _corner(problem, condition)
-        if off is not None and off > _ROUNDING * problem.scale:
-            raise ConfigError(
-                f"condition {condition.name!r} of {problem.name!r} contradicts the initial value where they meet: it "
-                f"is off by {off:.3g} at {problem.time} = {problem.domain[problem.time][0]:g}. Correct one of them; a "
-                "jump that is meant can be made smooth: let the condition reach its value within a short time."
-            )
+        if off is not None:
+            yield f"condition {condition.name!r}", off
 
 
 def _asymmetry(problem: Problem, name: str, kind: str) -> float:
@@ -71,11 +90,40 @@ def _corner(problem: Problem, condition: Condition) -> float | None:
     return condition.residual(u).abs().max().item()
 
 
+def check_finite(problem: Problem) -> None:
+    """Refuse coefficients, initial values and boundary values that are not finite."""
+    for name, value in problem.coefficients.items():
+        if not math.isfinite(value):
+            raise NonFiniteError(f"the coefficient {name} of {problem.name!r} is {value}. Give a finite number.")
+    points = problem.sobol(8 * _POINTS, seed=3)
+    if problem.initial is not None:
+        _refuse_non_finite(problem, "initial value", problem.initial_values(points), points)
+    if problem.boundary is not None:
+        numbers = torch.quasirandom.SobolEngine(len(problem.domain), scramble=True, seed=3)
+        edge = problem.on_boundary(numbers.draw(8 * _POINTS, dtype=torch.float64))
+        _refuse_non_finite(problem, "boundary value", problem.boundary_values(edge), edge)
+
+
+def _refuse_non_finite(problem: Problem, what: str, values: Tensor, points: Tensor) -> None:
+    bad = ~values.isfinite().all(1)
+    if bad.any():
+        first = points[bad][0].tolist()
+        named = [f"{name} = {value:.3g}" for name, value in zip(problem.domain, first, strict=True)]
+        where = ", ".join(named[:_NAMED]) + (", ..." if len(named) > _NAMED else "")
+        raise NonFiniteError(
+            f"the {what} of {problem.name!r} is not finite at {int(bad.sum())} of {len(bad)} points before any training, "
+            f"first at {where}. Check it for divisions and roots there."
+        )
+
+
 def check_network(problem: Problem, model: nn.Module) -> None:
-    """Refuse a network whose derivatives vanish where the equation needs them, and an equation that says nothing."""
+    """Refuse a network whose derivatives vanish where the equation needs them, and an equation that says nothing or is
+    not finite for it."""
     like = next(model.parameters())
     points = problem.sobol(_POINTS, seed=2).to(like)
     u = problem.derivatives(model, points)
+    with torch.no_grad():
+        _refuse_non_finite(problem, "residual of the equation", problem.residual(u), points)
     for name in problem.derivatives_needed:
         if name in ("function", "gradient"):
             continue

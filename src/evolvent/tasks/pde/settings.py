@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from evolvent._core.config import Config
 from evolvent.tasks.optimizers import OptimizerConfig
@@ -103,6 +103,12 @@ class PdeSettings(TaskSettings):
     )
     library: LibrarySettings | None = Field(default=None, description="find the equation instead of using it")
     times: list[float] = Field(default=[], description="at which the solution is drawn and its error measured")
+
+    @model_validator(mode="after")
+    def _knows_its_profile(self) -> PdeSettings:
+        if self.profile and (self.unknown or self.library):
+            raise ValueError("profile is made with the coefficients that are to be found. Leave it out.")
+        return self
 
     @property
     def ansatz(self) -> Ansatz:

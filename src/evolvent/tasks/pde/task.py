@@ -17,8 +17,9 @@ from evolvent._core.randomness import Stream, derive_seed, key
 from evolvent.data import Batches, CollocationPoints, Material, TensorSource
 from evolvent.equations.problems import Problem, create_problem, with_stored_reference
 from evolvent.tasks.findings import Figure, Findings
-from evolvent.tasks.pde.checks import check_conditions, check_network, check_unknown
+from evolvent.tasks.pde.checks import check_conditions, check_finite, check_network, check_unknown
 from evolvent.tasks.pde.discovery import Discovery
+from evolvent.tasks.pde.faces import check_sides
 from evolvent.tasks.pde.fields import error_fields
 from evolvent.tasks.pde.methods import check_method, rayleigh_quotient
 from evolvent.tasks.pde.objective import PdeObjective
@@ -76,7 +77,10 @@ class Pde(PdeObjective):
         super().__init__(model, material, setup)
         settings: PdeSettings = setup.settings
         check_method(self.problem, settings, setup.data)
+        check_finite(self.problem)
         check_conditions(self.problem)
+        if settings.method != "ritz" and settings.library is None and self.source.samples is None:
+            check_sides(self.problem)  # an energy has conditions of its own, and samples may say what is not given
         check_network(self.problem, model)
         check_unknown(self.problem, settings, self.source.samples is not None)
         check_weighting(self.problem, settings, setup.data)

@@ -1,0 +1,167 @@
+"""What is asked of a solution on the faces of its domain: too little to determine it, or more than can hold."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from evolvent._core.errors import ConfigError
+from evolvent.equations.problems import Condition, Problem
+from evolvent.equations.problems.needed import Needed
+from evolvent.equations.terms import Derivatives, coordinates_in
+
+_POINTS = 16
+_ROUNDING = 1e-6  # relative to the size of the solution
+_DEGENERATE = 1e-9  # effect of the highest derivative on a face over that inside, from which it has none there
+_INSIDE = (0.37, 0.71)  # of a coordinate, in no special place
+
+Function = Callable[[Tensor], Tensor]
+
+
+def check_sides(problem: Problem) -> None:
+    """Refuse an equation of second order or higher in space with a side where nothing holds the solution.
+
+    A derivative of first order needs a value on the side of the inflow only, which is not looked at. Neither are
+    sides on which the highest derivative has a factor of 0, nor equations that are not local.
+    """
+    if problem.boundary is not None or problem.eigenvalue is not None or "function" in problem.derivatives_needed:
+        return
+    for name in problem.space:
+        if open_sides := _open_sides(problem, name):
+            raise ConfigError(
+                f"nothing is given at {' and '.join(f'{name} = {at:g}' for at in open_sides)} for {problem.name!r}, "
+                f"whose equation is of order {_order(problem, name)} in {name}: many functions solve it. Add "
+                "boundary values, a Condition there, or a symmetry."
+            )
+
+
+def _open_sides(problem: Problem, name: str) -> list[float]:
+    """Ends of a coordinate where neither a condition nor a symmetry holds the solution."""
+    order, symmetry = _order(problem, name), problem.symmetry.get(name, "none")
+    if order < 2 or "periodic" in symmetry:
+        return []
+    held = [one.where[name] for one in problem.conditions if name in one.where]
+    asked = sum(_columns(problem, one) for one in problem.conditions if name in one.where)
+    if asked >= order * len(problem.unknowns) or (held and symmetry != "none"):
+        return []  # all on one side, as for an equation that begins there, or on the other one by symmetry
+    return [at for at in problem.domain[name] if at not in held and _acts(problem, name, at, order)]
+
+
+def _order(problem: Problem, name: str) -> int:
+    orders = [2 if one == "laplacian" else coordinates_in(one).count(name) for one in problem.derivatives_needed]
+    return max(orders)
+
+
+def _columns(problem: Problem, condition: Condition) -> int:
+    return condition.residual(_probe(problem)).shape[1]
+
+
+def _probe(problem: Problem) -> Needed:
+    return Needed(problem.coordinates, len(problem.unknowns), len(problem.space))
+
+
+def _acts(problem: Problem, name: str, at: float, order: int) -> bool:
+    """Whether the highest derivative in a coordinate is part of the equation at one of its ends."""
+    low, high = problem.domain[name]
+    inside = max(_effect(problem, name, low + share * (high - low), order) for share in _INSIDE)
+    return not _effect(problem, name, at, order) <= _DEGENERATE * inside
+
+
+def _effect(problem: Problem, name: str, at: float, order: int) -> float:
+    """How the residual changes where a coordinate has a value if the highest derivative in it does."""
+    points, bent = _at(problem, {name: at}), _bent(problem, name, at, order)
+    smooth = lambda x: problem.scale * (1.5 + torch.sin(x[:, :1])) + 0 * bent(x)  # noqa: E731
+    residual = lambda f: problem.residual(problem.derivatives(f, points))  # noqa: E731
+    with torch.no_grad():
+        return (residual(lambda x: smooth(x) + bent(x)) - residual(smooth)).abs().max().item()
+
+
+def _at(problem: Problem, where: dict[str, float]) -> Tensor:
+    points = problem.sobol(_POINTS, seed=1)
+    for name, value in where.items():
+        points[:, problem.coordinates.index(name)] = value
+    return points
+
+
+def _bent(problem: Problem, name: str, at: float, order: int, component: int | None = None) -> Function:
+    r"""The function :math:`(x - a)^k / k!`, whose derivatives at a vanish but for the k-th, in one component or all."""
+    column, count = problem.coordinates.index(name), len(problem.unknowns)
+
+    def bent(points: Tensor) -> Tensor:
+        away = points[:, column : column + 1] - at
+        power = 1 + 0 * away
+        for _ in range(order):
+            power = power * away
+        power = power * (problem.scale / math.factorial(order))
+        return torch.cat([power if component in (None, k) else 0 * power for k in range(count)], dim=1)
+
+    return bent
+
+
+def check_contradictions(problem: Problem) -> None:
+    """Refuse conditions on one face that cannot all hold, such as two values of u."""
+    for name in problem.domain:
+        for at in problem.domain[name]:
+            if names := _contradicting(_affine_on(problem, name, at)):
+                raise ConfigError(
+                    f"{' and '.join(map(repr, names))} of {problem.name!r} contradict each other at {name} = {at:g}: "
+                    "no solution meets them all. Correct or leave out one of them."
+                )
+
+
+def _affine_on(problem: Problem, name: str, at: float) -> list[tuple[str, Tensor]]:
+    """Conditions on a face by name, as factors of u and its derivatives across it, and what is left without them.
+
+    Shape: (points, columns, derivatives x unknowns + 1). Those that ask for anything else are left out.
+    """
+    there = [one for one in problem.conditions if dict(one.where) == {name: at}]
+    if there and problem.boundary is not None and problem.region is None and name in problem.space:
+        there.append(Condition("boundary", {name: at}, lambda u: _off_boundary(problem, u)))
+    orders = {id(one): _order_across(problem, one, name) for one in there}
+    there = [one for one in there if orders[id(one)] is not None]
+    highest = max((orders[id(one)] or 0 for one in there), default=0)
+    found = [(one.name, _affine(problem, one, name, at, highest)) for one in there]
+    return [(said, rows) for said, rows in found if rows is not None]
+
+
+def _off_boundary(problem: Problem, u: Derivatives) -> Tensor:
+    return u.value - problem.boundary_values(torch.cat([u.points[name] for name in problem.coordinates], dim=1))
+
+
+def _order_across(problem: Problem, condition: Condition, name: str) -> int | None:
+    """The highest derivative across its face that a condition asks for; None if it asks for others."""
+    probe = _probe(problem)
+    condition.residual(probe)
+    if any(set(coordinates_in(one)) != {name} for one in probe.asked):
+        return None
+    return max((len(coordinates_in(one)) for one in probe.asked), default=0)
+
+
+def _affine(problem: Problem, condition: Condition, name: str, at: float, highest: int) -> Tensor | None:
+    """None if the condition is not affine."""
+    points, names = _at(problem, {name: at}), [name * k for k in range(1, highest + 1)]
+    unknowns = range(len(problem.unknowns))
+    parts = [_bent(problem, name, at, k, component) for k in range(highest + 1) for component in unknowns]
+    of = lambda f: condition.residual(problem.derivatives(f, points, names)) / problem.scale  # noqa: E731
+    with torch.no_grad():
+        left = of(lambda x: 0 * parts[0](x))
+        slopes = [of(part) - left for part in parts]
+        twice = of(lambda x: 2 * torch.stack([part(x) for part in parts]).sum(0))
+    if not torch.allclose(twice, left + 2 * torch.stack(slopes).sum(0), atol=_ROUNDING):
+        return None
+    return torch.stack([*slopes, left], dim=-1)
+
+
+def _contradicting(found: list[tuple[str, Tensor]]) -> list[str]:
+    """Names of two conditions that cannot hold together, or of all those up to the first that cannot hold with them."""
+    for last in range(1, len(found)):
+        pairs = [[k, last] for k in range(last)]
+        for chosen in (*pairs, list(range(last + 1))):
+            rows = torch.cat([found[k][1] for k in chosen], dim=1)
+            ranks = [torch.linalg.matrix_rank(part, rtol=_ROUNDING) for part in (rows, rows[..., :-1])]
+            if (ranks[0] > ranks[1]).any():
+                return [found[k][0] for k in chosen]
+    return []
