@@ -101,7 +101,7 @@ def solve(
         looked_for = _unknown(stated, unknown or {})
         recipe = earlier_recipe(folder, stated.name, options, method, seed, looked_for, settings) if resume else None
         if not resume and (held := read_recipe(folder)):
-            refuse_other_run(held.identity, "", folder, resume)
+            refuse_other_run(held, held, folder, resume)
         measured = _stored_samples(samples, stated, folder, keep=recipe is not None)
         with given(stated, options):
             if recipe is None:

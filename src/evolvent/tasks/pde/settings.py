@@ -107,7 +107,7 @@ class PdeSettings(TaskSettings):
     @model_validator(mode="after")
     def _knows_its_profile(self) -> PdeSettings:
         if self.profile and (self.unknown or self.library):
-            raise ValueError("profile is made with the coefficients that are to be found. Leave it out.")
+            raise ValueError("profile is made with the coefficients that are to be found; leave it out")
         return self
 
     @property
