@@ -44,6 +44,23 @@ def read(folder, cell, what):
     return json.loads((folder / "cells" / cell / "analysis" / f"{what}.json").read_text())
 
 
+@pytest.fixture(scope="module")
+def solved(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("solved") / "run"
+    settings = ["training.steps=1", "model.options.width=8", "data.points=64"]
+    chosen = [part for value in settings for part in ("--set", value)]
+    answer("solve", "heat", "--budget", "10s", "--no-second", "--out", str(folder), *chosen)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("what", "said"),
+    [("stability", "nothing to measure"), ("spectra", "nothing to measure"), ("cost", "multiply-adds")],
+)
+def test_networks_in_double_precision_are_measured(solved, what, said, tmp_path):
+    assert said in answer("analyze", str(solved), what, "--inputs", "2", "--out", str(tmp_path))
+
+
 def test_stability_is_shown_written_and_drawn(run):
     assert 'id="stability"' not in (run / "report.html").read_text()
     text = answer("analyze", str(run), "stability", "--inputs", "2")

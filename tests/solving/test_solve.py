@@ -343,9 +343,10 @@ def test_a_network_without_second_derivatives_is_refused():
 
 
 def test_numbers_that_are_not_finite_are_explained(tmp_path, quick):
-    wild = rod(equation=lambda u, conductivity: u["t"] - torch.log(u["xx"]))
-    with pytest.raises(NonFiniteError, match="divisions and roots"):
+    wild = rod(equation=lambda u, conductivity: u["t"] - u["xx"] + torch.sqrt(0 * u.value))  # 0, with a slope of 0 / 0
+    with pytest.raises(NonFiniteError, match=r"which it did not begin with.*divisions and roots") as caught:
         ev.solve(wild, settings=quick(2), out=tmp_path / "run", second=False)
+    assert len(str(caught.value)) < 300
 
 
 def test_what_is_no_problem_is_refused():
@@ -356,14 +357,14 @@ def test_what_is_no_problem_is_refused():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"equation": lambda u, conductivity: u["t"] - u["xx"] * math.nan}, "the residual of the equation of 'cold rod'"),
+        ({"equation": lambda u, conductivity: u["t"] - torch.log(u["xx"])}, "the residual of the equation of 'cold"),
         ({"coefficients": {"conductivity": math.nan}}, "the coefficient conductivity of 'cold rod' is nan"),
-        ({"initial": lambda x: torch.sqrt(x - 0.5)}, "the initial value of 'cold rod' is not finite at 6. of 128 points"),
+        ({"initial": lambda x: torch.sqrt(x - 0.5)}, "the initial value of 'cold rod' is not finite at 6. of 128"),
         ({"boundary": lambda x, t: t / 0}, "the boundary value of 'cold rod' is not finite"),
     ],
 )
 def test_what_is_not_finite_to_begin_with_is_named(changes, message, tmp_path, quick):
-    with pytest.raises(NonFiniteError, match=message) as caught:
+    with pytest.raises(ConfigError, match=message) as caught:
         ev.solve(rod(**changes), settings=quick(2), out=tmp_path / "run", second=False)
     assert len(str(caught.value)) < 300
     assert not (tmp_path / "run").exists()
@@ -372,7 +373,7 @@ def test_what_is_not_finite_to_begin_with_is_named(changes, message, tmp_path, q
 def test_options_that_are_no_numbers_are_refused():
     with pytest.raises(ConfigError, match="option diffusion of heat must be a number, got 'abc'"):
         ev.solve("heat", options={"diffusion": "abc"})
-    with pytest.raises(ConfigError, match="option dimension of poisson must be a whole number, got 2.5"):
+    with pytest.raises(ConfigError, match=r"option dimension of poisson must be a whole number, got 2\.5"):
         ev.solve("poisson", options={"dimension": 2.5})
 
 

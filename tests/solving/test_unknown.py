@@ -126,7 +126,7 @@ def test_a_coefficient_without_effect_is_named():
     found = estimate_coefficients(
         idle, exact, ["diffusion", "drag"], torch.from_numpy(points), torch.from_numpy(values)
     )
-    assert found.not_identified == ["drag is known not at all"]
+    assert found.not_identified == ["drag is not determined at all"]
     assert 0 < found["diffusion"].error < 0.05
 
 

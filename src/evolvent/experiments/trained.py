@@ -28,10 +28,13 @@ class TrainedCell:
     """One line if the data are not those of the training any more; else empty."""
 
     def examples(self, count: int) -> Tensor:
-        """A few inputs as the network takes them, at most ``count``."""
+        """A few inputs as the network takes them, in its precision, at most ``count``."""
         if self.material.example is None:
             raise ConfigError(f"{self._named} has no example inputs to analyze it with.")
-        return self.material.example[:count].clone()
+        found, like = self.material.example[:count].clone(), next(self.task.model.parameters(), None)
+        if like is None or not (like.is_floating_point() and found.is_floating_point()):
+            return found
+        return found.to(like.dtype)
 
     def labelled_images(self, count: int) -> LabelledImages:
         """Test images with their classes, at most ``count``."""

@@ -175,12 +175,12 @@ def _named(names: Sequence[str], direction: np.ndarray, spread: float) -> str:
     lead = int(np.abs(direction).argmax())
     scaled = direction / direction[lead]
     parts = [k for k in np.argsort(-np.abs(scaled)) if abs(scaled[k]) > _PART]
-    known = "not at all" if math.isinf(spread) else f"to {spread:.2g} of their size only"
+    known = "not determined at all" if math.isinf(spread) else f"known only to {spread:.2g} of their size"
     if len(parts) == 1:
-        return f"{names[parts[0]]} is known {known.replace('their', 'its')}"
+        return f"{names[parts[0]]} is {known.replace('their', 'its')}"
     moves = [f"{names[k]} {'up' if scaled[k] > 0 else 'down'}" for k in parts]
     ratio = " : ".join(f"{abs(scaled[k]):.2g}" for k in parts)
-    return f"{' with '.join(moves)} (relative changes {ratio}) is known {known}"
+    return f"{' with '.join(moves)} (relative changes {ratio}) is {known}"
 
 
 def _at_samples(lin: LinearisedProblem, found: np.ndarray, points: Tensor) -> np.ndarray:

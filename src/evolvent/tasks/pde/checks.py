@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor, nn
 
-from evolvent._core.errors import ConfigError, NonFiniteError, UnknownNameError
+from evolvent._core.errors import ConfigError, UnknownNameError
 from evolvent.equations.problems import Condition, Problem
 from evolvent.equations.problems.needed import Needed
 from evolvent.equations.terms import coordinates_in
@@ -94,7 +94,7 @@ def check_finite(problem: Problem) -> None:
     """Refuse coefficients, initial values and boundary values that are not finite."""
     for name, value in problem.coefficients.items():
         if not math.isfinite(value):
-            raise NonFiniteError(f"the coefficient {name} of {problem.name!r} is {value}. Give a finite number.")
+            raise ConfigError(f"the coefficient {name} of {problem.name!r} is {value}. Give a finite number.")
     points = problem.sobol(8 * _POINTS, seed=3)
     if problem.initial is not None:
         _refuse_non_finite(problem, "initial value", problem.initial_values(points), points)
@@ -110,9 +110,9 @@ def _refuse_non_finite(problem: Problem, what: str, values: Tensor, points: Tens
         first = points[bad][0].tolist()
         named = [f"{name} = {value:.3g}" for name, value in zip(problem.domain, first, strict=True)]
         where = ", ".join(named[:_NAMED]) + (", ..." if len(named) > _NAMED else "")
-        raise NonFiniteError(
-            f"the {what} of {problem.name!r} is not finite at {int(bad.sum())} of {len(bad)} points before any training, "
-            f"first at {where}. Check it for divisions and roots there."
+        raise ConfigError(
+            f"the {what} of {problem.name!r} is not finite at {int(bad.sum())} of {len(bad)} points before any "
+            f"training, first at {where}. Check it for divisions and roots there."
         )
 
 
