@@ -5,6 +5,7 @@ import torch
 
 from evolvent import create_model
 from evolvent.errors import ConfigError, ShapeError
+from evolvent.networks.perceptron import CoordinateInputs
 from evolvent.testing import check_network
 
 CHANGES = {  # symmetry -> what may be done to a coordinate in [0, 4], and the sign of the answer
@@ -57,3 +58,10 @@ def test_wrong_options_and_points():
         create_model("perceptron", lower=(0,), upper=(1,), symmetry=("even",))
     with pytest.raises(ShapeError, match="points of 2 coordinates"):
         create_model("perceptron")(torch.zeros(4, 3))
+
+
+def test_coordinates_that_are_alike_are_scaled_together():
+    alike, x = CoordinateInputs([-1.0] * 5, [3.0] * 5, ["none"] * 5), torch.rand(7, 5, dtype=torch.float64)
+    torch.testing.assert_close(alike(x), torch.cat([s for s, _ in alike._scaled(x)], dim=1), rtol=0, atol=0)
+    x.requires_grad_()
+    assert len(alike(x).grad_fn.next_functions) == 2  # a product, not a column for each coordinate

@@ -321,6 +321,8 @@ def test_plans_build_in_boundary_values_that_vanish(method):
     ("changes", "message"),
     [
         ({"initial": lambda x: torch.cos(math.pi * x)}, "contradicts the initial value where they meet"),
+        ({"conditions": []}, "nothing is given at x = 0 and x = 1"),
+        ({"conditions": [], "boundary": lambda x, t: 5 + 0 * x}, "boundary of 'cold rod' contradicts"),
         ({"equation": lambda u, conductivity: u["t"] - u["t"]}, "whatever u is"),
         ({"conditions": [], "symmetry": {"x": "even"}, "initial": lambda x: x}, "not even in x"),
         ({"conditions": [], "symmetry": {"x": "periodic"}, "initial": lambda x: x}, "not periodic in x"),

@@ -361,3 +361,12 @@ def test_a_fractional_laplacian_is_finite_at_the_ends():
     problem = create_problem("fractional-poisson", order=1.0)
     residual = problem.residual(problem.derivatives(problem.solution, problem.grid(5)))
     assert residual.isfinite().all()
+
+
+def test_a_laplacian_in_many_dimensions_is_the_same_in_parts(monkeypatch):
+    problem = create_problem("poisson", dimension=9)
+    points, network = problem.sobol(23, seed=0), ev.create_model("perceptron", **problem.network_options()).double()
+    with torch.no_grad():
+        whole = problem.residual(problem.derivatives(network, points))
+        monkeypatch.setattr("evolvent.equations.problems.evaluation._AT_ONCE", 9 * 5)
+        torch.testing.assert_close(problem.residual(problem.derivatives(network, points)), whole)

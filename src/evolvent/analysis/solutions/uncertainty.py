@@ -125,7 +125,7 @@ def _without_errors(
 def _too_few(count: int, coefficients: int) -> str:
     if count > coefficients:
         return ""
-    return f"{count} measured numbers for {coefficients} coefficients do not tell how large their noise is"
+    return f"with {coefficients} unknown and only {count} measured, the noise of the samples cannot be told"
 
 
 class _Information:

@@ -15,7 +15,7 @@ from evolvent.equations.terms import Derivatives, coordinates_in
 
 _FEW = 7  # coordinates whose Laplacian is computed term by term, in one pass with all other derivatives
 _MOST = 1000  # derivatives
-_AT_ONCE = 2**19  # points times coordinates whose gradients go through a network together, unless they are recorded
+_AT_ONCE = 2**17  # points times coordinates whose gradients go through a network together, unless they are recorded
 _WHOLE = {"gradient": 1, "laplacian": 2}  # what stands for derivatives of that order in all coordinates of space
 
 
