@@ -31,8 +31,6 @@ def count_multiply_adds(model: nn.Module, image: Tensor) -> int:
     """Multiply-adds of one forward pass: those of convolutions, matrix products and sums over taps, which are nearly
     all.
 
-    A module that computes what PyTorch's counter does not see says how much by ``uncounted_multiply_adds(answer)``.
-
     Args:
         model: a network; neither its state nor the random numbers are touched.
         image: (C, H, W), only the shape counts.
@@ -40,18 +38,10 @@ def count_multiply_adds(model: nn.Module, image: Tensor) -> int:
     >>> count_multiply_adds(nn.Conv2d(2, 4, 3, padding=1), torch.zeros(2, 8, 8)) == 4 * 2 * 9 * 64
     True
     """
-    counter, unseen = flop_counter(), []
-
-    def run(twin: nn.Module) -> None:
-        for module in twin.modules():
-            count = getattr(module, "uncounted_multiply_adds", None)
-            if callable(count):
-                module.register_forward_hook(lambda _, __, answer, count=count: unseen.append(count(answer)))
-        twin.eval()(image[None])
-
+    counter = flop_counter()
     with counter, torch.no_grad():
-        on_a_copy(model, run)
-    return counter.get_total_flops() // 2 + sum(unseen)
+        on_a_copy(model, lambda twin: twin.eval()(image[None]))
+    return counter.get_total_flops() // 2
 
 
 def flop_counter() -> FlopCounterMode:

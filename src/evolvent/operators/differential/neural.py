@@ -26,7 +26,7 @@ from evolvent.operators.differential.constants import ConstantsModule
 from evolvent.operators.differential.inference import HasOrdinaryForm
 from evolvent.operators.differential.steerable import FieldLinear
 from evolvent.operators.differential.stencils import Discretisation, FittedGaussian, rotated_stencils
-from evolvent.operators.differential.taps import apply_derivatives, uncounted_multiply_adds
+from evolvent.operators.differential.taps import apply_derivatives
 
 Coefficients: TypeAlias = Literal["diagonal", "full", "invariant"]
 GeneratorActivation: TypeAlias = Literal["relu", "softplus"]
@@ -158,7 +158,7 @@ class DiagonalCoefficients(_Rule):
                 f"diagonal coefficients are for fields whose channels are only moved, as in regular ones, got {field}."
                 " Use coefficients='invariant' or 'full'."
             )
-        self.field, self.derivatives, self.partitions = field, len(multi_indices(order)), partitions
+        self.field, self.derivatives = field, len(multi_indices(order))
         hidden = Field(field.representation, field.multiplicity // reduction)
         own, stencils = field.multiplicity // partitions, rotated_stencils(field.group, order, discretisation)
         if field.representation == regular(field.group):
@@ -175,10 +175,6 @@ class DiagonalCoefficients(_Rule):
 
     def forward(self, u: Tensor, at_answer: Tensor, padding: int) -> Tensor:
         return apply_derivatives(u, self.generate(at_answer), self.stencils, padding)
-
-    def uncounted_multiply_adds(self, answer: Tensor) -> int:
-        """Multiply-adds of a pass that PyTorch's counter does not see."""
-        return uncounted_multiply_adds(answer, self.partitions, self.stencils)
 
 
 class FullCoefficients(_Rule):

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.nn import functional as F
+from torch.utils.flop_counter import register_flop_formula
 
 from evolvent._core.errors import ShapeError
 from evolvent._core.native import native_library
@@ -48,16 +49,6 @@ def apply_derivatives(u: Tensor, coefficients: Tensor, stencils: Tensor, padding
     form = window_sum if torch.compiler.is_exporting() else tap_sum
     with torch.autocast(u.device.type, enabled=False):
         return form(*wide, padding).to(u.dtype)
-
-
-def uncounted_multiply_adds(answer: Tensor, partitions: int, stencils: Tensor) -> int:
-    """Multiply-adds of :func:`apply_derivatives` that PyTorch's counter does not see, from the answer's shape.
-
-    Shape: answer (B, P M G, H, W), stencils (G, D, T).
-    """
-    _, derivatives, taps = stencils.shape
-    contraction = answer.numel() // partitions * derivatives * taps
-    return answer.numel() * taps + (contraction if _native("forward", answer, stencils) else 0)
 
 
 @torch.library.custom_op("evolvent::tap_sum", mutates_args=())
@@ -126,6 +117,20 @@ def _backward(ctx: Any, g: Tensor) -> tuple[Tensor, Tensor, None, None]:
 
 
 tap_sum.register_autograd(_backward, setup_context=_keep)
+
+
+@register_flop_formula(torch.ops.evolvent.tap_sum)
+def _forward_flops(u: torch.Size, a: torch.Size, stencils: torch.Size, *_: object, **__: object) -> int:
+    """Two for each multiply-add: weights of the taps, and the sums over them."""
+    return 2 * stencils[2] * (a.numel() + u[:2].numel() * a[2:].numel())
+
+
+@register_flop_formula(torch.ops.evolvent.tap_sum_backward)
+def _backward_flops(
+    g: torch.Size, u: torch.Size, a: torch.Size, stencils: torch.Size, *_: object, **__: object
+) -> int:
+    """The weights again, and the gradients of both."""
+    return 2 * _forward_flops(u, a, stencils)
 
 
 def _native(name: str, u: Tensor, stencils: Tensor) -> Any:
