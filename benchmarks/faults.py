@@ -39,6 +39,7 @@ def start(folder: Path, options: tuple[str, ...], largest_file: int | None = Non
     command = [sys.executable, "-m", "evolvent.cli", "run", "faults.yaml", "--out", "run", "--resume", *options]
 
     def limit() -> None:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # which shells switch off for jobs in the background
         if largest_file:
             resource.setrlimit(resource.RLIMIT_FSIZE, (largest_file, largest_file))
 

@@ -6,6 +6,7 @@ from evolvent._core.checks import (
     check_even,
     check_images,
     check_not_negative,
+    check_path,
     check_positive,
     check_share,
     check_whole,
@@ -51,3 +52,11 @@ def test_images_are_checked_by_shape():
             check_images(torch.zeros(2, 3, 4, 5), "this", **options, advice="Resize.")
     with pytest.raises(ShapeError, match=r"got shape \(3, 4, 5\)"):
         check_images(torch.zeros(3, 4, 5), "this")
+
+
+@pytest.mark.parametrize("path", ["x" * 5000, 5, None])
+def test_paths_that_no_system_can_look_for_are_refused(path):
+    with pytest.raises(ConfigError) as error:
+        check_path(path, "ev.load")
+    assert len(str(error.value)) < 300
+    assert check_path("nowhere", "ev.load").name == "nowhere"

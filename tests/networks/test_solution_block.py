@@ -136,3 +136,12 @@ def test_features_and_sizes_that_do_not_fit_are_refused():
         block.query(h[:, :1], block.points[:2], 0.5)
     with pytest.raises(ConfigError, match="height must be a whole number of at least 1, got 0"):
         block.resample(h, (0, 12))
+
+
+def test_images_of_which_one_pixel_is_left_are_refused():
+    """Normalised on its own, a pixel of a channel is always 0."""
+    model = create_model("prnet_mnist", image_size=8)
+    with pytest.raises(ShapeError, match="at least 10 pixels"):
+        model(torch.randn(2, 1, 8, 8))
+    assert create_model("prnet_mnist", image_size=8, norm="none")(torch.randn(2, 1, 8, 8)).shape == (2, 10)
+    assert create_model("prnet_mnist", image_size=10)(torch.randn(1, 1, 10, 10)).isfinite().all()

@@ -66,11 +66,15 @@ def _told(value: Any) -> str:
 
 
 def check_path(path: Any, taker: str) -> Path:
-    """The path, if it is a text or a path."""
+    """The path, if it is a text or a path that a system can look for."""
     try:
-        return Path(path)
+        found = Path(path)
+        found.exists()
     except TypeError:
         raise ConfigError(f"{taker} takes the path of a folder, got {_told(path)}.") from None
+    except OSError as error:  # names that are too long, folders that may not be read
+        raise ConfigError(f"{taker} cannot look for {shortened(str(path))}: {error.strerror}.") from None
+    return found
 
 
 def check_choice(kind: str, name: Name, known: Iterable[str]) -> Name:

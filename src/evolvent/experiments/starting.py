@@ -7,6 +7,7 @@ from typing import Any
 
 from torch import nn
 
+from evolvent._core.checks import check_path
 from evolvent._core.errors import ConfigError
 from evolvent.experiments.recipe import ModelConfig
 from evolvent.experiments.record import cell_folders
@@ -24,7 +25,7 @@ def with_start(values: dict[str, Any]) -> dict[str, Any]:
     model = values.get("model")
     if not isinstance(model, dict) or not model.get("start"):
         return values
-    folder = saved_model(Path(str(model["start"])))
+    folder = saved_model(check_path(str(model["start"]), "model.start"))
     name, options = read_config(folder)
     kept = {key: value for key, value in options.items() if key not in _DICTATED}
     filled = {"name": name, "options": {**kept, **(model.get("options") or {})}, "start": str(folder)}

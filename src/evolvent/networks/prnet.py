@@ -7,6 +7,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from torch import Tensor, nn
 
+from evolvent._core.errors import ShapeError
 from evolvent.networks._digit_skeleton import DigitOptions, digit_network, digit_stem, group_norm
 from evolvent.networks._options import ImageSize
 from evolvent.networks._registry import register_family
@@ -42,13 +43,18 @@ class CoordinateField(nn.Module):
         total = channels + len(COORDINATES)
         self.conv1 = CoordinateConvolution(channels, len(COORDINATES), total, 3, padding_mode=padding_mode)
         self.conv2 = nn.Conv2d(total, channels, 3, padding=1, padding_mode=padding_mode)
-        self.norm1, self.norm2 = nn.Identity(), nn.Identity()
+        self.norm1, self.norm2, self.single = nn.Identity(), nn.Identity(), norm == "channel"
         if norm != "none":
             self.norm1 = nn.GroupNorm(total if norm == "channel" else 1, total)
             self.norm2 = group_norm(channels, groups)
         self.activation = ACTIVATIONS[activation]()
 
     def forward(self, h: Tensor, x: Tensor, y: Tensor, t: Tensor) -> Tensor:
+        if self.single and h.shape[-2:].numel() == 1:
+            raise ShapeError(
+                "maps of one pixel are left of these images, of which a normalisation of each channel leaves nothing. "
+                "Give images of at least 10 pixels along one side, or norm='none'."
+            )
         return self.activation(self.norm2(self.conv2(self.norm1(self.conv1(h, x, y, t)))))
 
 
@@ -72,7 +78,7 @@ def prnet_mnist(options: PrNetOptions) -> ImageNetwork:
     trains it with the equation, which is not a part of the network. There are 212,260 parameters, as published (0.21M),
     and 108 for the points at which the block is evaluated.
 
-    Shape: (B, in_channels, H, W) to (B, num_classes), H and W at least 8. Points are made for ``image_size``, and
+    Shape: (B, in_channels, H, W) to (B, num_classes), H and W at least 10. Points are made for ``image_size``, and
     interpolated for other images.
 
     >>> import evolvent as ev

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from torch import nn
 
 from evolvent import networks
+from evolvent._core.checks import check_path
 from evolvent._core.errors import ConfigError, ModelFileError
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ def load(folder: str | os.PathLike[str], problem: problems.Problem | None = None
     """
     if not isinstance(folder, (str, os.PathLike)):
         raise ModelFileError(f"a saved network is named by its folder, got {type(folder).__name__}.")
-    folder = Path(folder)
+    folder = check_path(folder, "ev.load")
     if (folder / "recipe.yaml").is_file() or (folder / "model" / "config.yaml").is_file():
         return _of_run(folder, problem)
     if (folder / "solution.json").is_file():
