@@ -108,3 +108,9 @@ def test_wrong_option_is_one_line_that_names_it(name, options, key):
     assert key in str(error.value)
     assert "got" in str(error.value)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("name", ["cnn", "steerable_pdo_c16", "resnet26", "hamiltonian"])
+def test_a_misprint_is_refused_though_only_one_layer_would_grow(name):
+    with pytest.raises(ConfigError, match=r"in_channels .*would take"):
+        create_model(name, in_channels=10**20)

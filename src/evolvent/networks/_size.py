@@ -54,11 +54,19 @@ def _estimate(build: Callable[[Any], nn.Module], options: NetworkOptions, large:
         for path, value in large.items():
             more = _measured(build(_with(base, {path: 2 * _SMALL})))
             for k in range(2):
-                power = math.log2(more[k] / least[k])
-                found[k] *= math.exp(min(600.0, power * math.log(value / _SMALL)))
+                found[k] *= _growth(more[k] / least[k], value / _SMALL)
         return found[0], found[1]
     except Exception:  # small values may not suit the other options; then the largest number alone must do
         return 0.0, float(max(large.values())) if max(large.values()) > 1e8 else 0.0
+
+
+def _growth(doubled: float, times: float) -> float:
+    """How a size grows with a number that is so many times as large, given how it grows with twice the number.
+
+    As a power, or as a straight line where that is more: one layer of many may be all that grows.
+    """
+    power = math.exp(min(600.0, math.log2(doubled) * math.log(times)))
+    return max(power, 1 + (doubled - 1) * (times - 1))
 
 
 def _measured(model: nn.Module) -> tuple[int, int]:

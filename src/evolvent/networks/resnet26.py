@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Annotated, Protocol
 
 import torch
-from annotated_types import Ge, Gt
+from annotated_types import Ge, Gt, Lt
 from torch import Tensor, nn
 
 from evolvent._core.state import State
@@ -39,7 +39,7 @@ class ResNet26Options(ImageOptions):
 
     num_classes: NumClasses = 1000
     blocks: Blocks = (1, 2, 4, 1)
-    width: Annotated[float, Gt(0), "factor of the published numbers of feature maps or fields"] = 1.0
+    width: Annotated[float, Gt(0), Lt(16), "factor of the published numbers of feature maps or fields"] = 1.0
 
 
 @dataclass(frozen=True, kw_only=True)
