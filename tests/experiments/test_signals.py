@@ -128,6 +128,14 @@ STARTED: list[subprocess.Popen] = []
 
 
 @pytest.fixture(autouse=True)
+def _ctrl_c_is_heard():
+    """Shells switch it off for jobs in the background, and so for the tests there and what they start."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.fixture(autouse=True)
 def _nothing_is_left():
     """A test that fails leaves no process behind."""
     yield
