@@ -6,12 +6,13 @@ PIP := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
 RUN := $(BIN)/evolvent
 PYTEST := $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
 
-.PHONY: demo test test-all durations lint bench docs clean help
+.PHONY: demo test test-all coverage durations lint bench docs clean help
 
 help:
 	@echo "make demo      install, train two networks on real digits, write a report (under 6 minutes)"
 	@echo "make test      install, ruff, pyright, pytest"
 	@echo "make test-all  the same with the slow tests"
+	@echo "make coverage  the same as make test, with the share of lines that the tests run"
 	@echo "make durations run the tests and store how long each file takes: the longest start first"
 	@echo "make bench     measure and store benchmarks/results"
 	@echo "make docs      build the documentation into docs/_build/html"
@@ -35,6 +36,9 @@ test: lint
 
 test-all: lint
 	$(PYTEST)
+
+coverage: $(VENV)/installed-dev
+	$(PYTEST) -m "not slow" --cov --cov-report=term:skip-covered
 
 durations: $(VENV)/installed-dev
 	$(PYTEST) -m "not slow" --store-durations
