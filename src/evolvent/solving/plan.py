@@ -20,6 +20,7 @@ LEAST = 5.0
 _TRIED = 500  # points on which the pace is measured
 _WANTED = 1500  # iterations; points are fewer where the time does not allow so many
 _FEWEST, _MOST = 1000, 4000  # points
+_DENSE = 5000  # weights; the inverse Hessian of more takes longer than the gradient, and at last too much memory
 _UPDATE = 6e-3  # seconds of an iteration that do not depend on the points: the update of the inverse Hessian
 _STEP = 0.02  # of the time, at most, for one step of the engine, after which it looks at the clock
 _RESAMPLED = (300, 700, 1200, 1800, 2400)  # iterations of the last optimiser: early and rarely
@@ -81,7 +82,10 @@ def measure_pace(problem: Problem, seconds: float, method: str = "pinn") -> Pace
 
 
 def _pinn(problem: Problem, pace: Pace, unknown: dict[str, float]) -> dict[str, Any]:
-    """Adam on the easier problem, then self-scaled Broyden on points that are drawn anew a few times, early."""
+    """Adam on the easier problem, then self-scaled Broyden on points that are drawn anew a few times, early.
+
+    A network of many inputs has too many weights for a dense inverse Hessian: L-BFGS takes its place.
+    """
     affordable = (pace.seconds / _WANTED - _UPDATE) / pace.per_point
     points = int(min(_MOST, max(_FEWEST, affordable)))
     iteration = pace.iteration(points)
@@ -90,6 +94,7 @@ def _pinn(problem: Problem, pace: Pace, unknown: dict[str, float]) -> dict[str, 
     steps = max(1, round(min(1000, 0.2 * total) / per_step))
     epoch_steps = max(3, round(min(250, total / 12) / per_step))
     epochs = [round((steps * per_step + n) / (epoch_steps * per_step)) for n in _RESAMPLED if n < 0.5 * total]
+    weights = sum(p.numel() for p in create_model("perceptron", **problem.network_options()).parameters())
     begin: dict[str, Any] = {"steps": steps, "optimizer": {"name": "adam", "lr": 2e-3, "iterations": per_step}}
     if problem.easier and not unknown:
         begin["coefficients"] = dict(problem.easier)
@@ -103,7 +108,7 @@ def _pinn(problem: Problem, pace: Pace, unknown: dict[str, float]) -> dict[str, 
         },
         "data": {"name": problem.name, "points": points, **_tested(problem)},
         "model": {"name": "perceptron"},
-        "optimizer": {"name": "ssbroyden", "iterations": per_step},
+        "optimizer": {"name": "ssbroyden" if weights <= _DENSE else "lbfgs", "iterations": per_step},
         "training": {"epoch_steps": epoch_steps, "precision": "64-true"},
     }
 
