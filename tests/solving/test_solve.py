@@ -14,7 +14,7 @@ from evolvent.experiments.observer import Observer
 from evolvent.experiments.record import read_findings
 from evolvent.solving import METHODS, OutsideDomainWarning, Pace
 from evolvent.solving.grids import write_grid_csv, write_grid_npz
-from evolvent.solving.plan import parse_budget
+from evolvent.solving.plan import measure_pace, parse_budget
 
 
 def rod(**changes) -> Problem:
@@ -305,6 +305,13 @@ def test_networks_of_very_many_inputs_are_trained_without_a_dense_matrix():
     named = lambda dimension: METHODS.get("pinn")(create_problem("poisson", dimension=dimension), Pace(60.0, 1e-5), {})  # noqa: E731
     assert named(10)["optimizer"]["name"] == "ssbroyden"
     assert named(1000)["optimizer"]["name"] == "lbfgs"
+
+
+def test_measuring_the_pace_is_part_of_the_time(monkeypatch):
+    clock = iter(range(0, 1000, 5))  # each gradient takes five seconds
+    monkeypatch.setattr("evolvent.solving.plan.time.perf_counter", lambda: next(clock))
+    assert measure_pace(create_problem("heat"), 40.0) == Pace(35.0, 0.01)  # one, as four would take half of the time
+    assert measure_pace(create_problem("heat"), 400.0) == Pace(380.0, 0.01)
 
 
 def test_matrices_in_float64_are_refused_before_training(tmp_path):

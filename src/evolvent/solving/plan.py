@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from statistics import median
 from typing import Any
 
 from evolvent._core.errors import ConfigError
@@ -18,6 +19,7 @@ LEAST = 5.0
 """Seconds of the smallest budget."""
 
 _TRIED = 500  # points on which the pace is measured
+_MEASURING = 0.1  # of the time, after which one gradient must do
 _WANTED = 1500  # iterations; points are fewer where the time does not allow so many
 _FEWEST, _MOST = 1000, 4000  # points
 _DENSE = 5000  # weights; the inverse Hessian of more takes longer than the gradient, and at last too much memory
@@ -68,7 +70,7 @@ def parse_budget(budget: str | float) -> float:
 
 
 def measure_pace(problem: Problem, seconds: float, method: str = "pinn") -> Pace:
-    """Time the gradient of a method's objective, for the default network."""
+    """Time the gradient of a method's objective, for the default network; what that takes is off the seconds."""
     network = create_model("perceptron", **problem.network_options()).double()
     points, spent = problem.sobol(_TRIED, seed=0), []
     for _ in range(4):  # the first one compiles and fills caches
@@ -78,7 +80,9 @@ def measure_pace(problem: Problem, seconds: float, method: str = "pinn") -> Pace
         else:
             problem.residual(problem.derivatives(network, points)).square().mean().backward()
         spent.append(time.perf_counter() - began)
-    return Pace(seconds, sorted(spent[1:])[1] / _TRIED)
+        if sum(spent) > _MEASURING * seconds:
+            break
+    return Pace(max(1.0, seconds - sum(spent)), median(spent[1:] or spent) / _TRIED)
 
 
 def _pinn(problem: Problem, pace: Pace, unknown: dict[str, float]) -> dict[str, Any]:

@@ -110,9 +110,10 @@ def solve(
                 plan = METHODS.get(method)
                 check_finite(stated)
                 check_suits(stated, method, looked_for)
-                sections = plan(stated, measure_pace(stated, each, method), looked_for)
+                pace = measure_pace(stated, each, method)
+                sections = plan(stated, pace, looked_for)
                 seeds = [seed, seed + 1] if second else [seed]
-                recipe = _recipe(stated, sections, each, options, measured, seeds, settings)
+                recipe = _recipe(stated, sections, pace.seconds, options, measured, seeds, settings)
             _run(recipe, folder, resume, observer, stated)
         solution = conclude(folder, stated, tolerance)
     except BaseException:
