@@ -13,7 +13,8 @@ from evolvent.errors import ConfigError, DataError, ModelFileError, NonFiniteErr
 from evolvent.experiments.observer import Observer
 from evolvent.experiments.record import read_findings
 from evolvent.solving import METHODS, OutsideDomainWarning, Pace
-from evolvent.solving.plan import parse_budget
+from evolvent.solving.grids import write_grid_csv, write_grid_npz
+from evolvent.solving.plan import measure_pace, parse_budget
 
 
 def rod(**changes) -> Problem:
@@ -298,6 +299,38 @@ def test_errors_are_measured_at_random_points_in_many_dimensions(method, dimensi
     assert plan["data"]["grid"] == []
     assert plan["data"]["test_points"] * dimension <= 2**20
     assert plan["task"]["boundary"] == ("soft" if dimension == 1000 else "hard")
+
+
+def test_networks_of_very_many_inputs_are_trained_without_a_dense_matrix():
+    named = lambda dimension: METHODS.get("pinn")(create_problem("poisson", dimension=dimension), Pace(60.0, 1e-5), {})  # noqa: E731
+    assert named(10)["optimizer"]["name"] == "ssbroyden"
+    assert named(1000)["optimizer"]["name"] == "lbfgs"
+
+
+def test_measuring_the_pace_is_part_of_the_time(monkeypatch):
+    clock = iter(range(0, 1000, 5))  # each gradient takes five seconds
+    monkeypatch.setattr("evolvent.solving.plan.time.perf_counter", lambda: next(clock))
+    assert measure_pace(create_problem("heat"), 40.0) == Pace(35.0, 0.01)  # one, as four would take half of the time
+    assert measure_pace(create_problem("heat"), 400.0) == Pace(380.0, 0.01)
+
+
+def test_matrices_in_float64_are_refused_before_training(tmp_path):
+    wide = ["model.options.width=160", "model.options.layers=2"]  # 26,401 weights: 2.6 GiB in float32
+    with pytest.raises(ConfigError, match=r"need an inverse Hessian of 5\.2 GiB.*lbfgs.*23,170 parameters"):
+        ev.solve("heat", settings=wide, second=False, out=tmp_path / "run", budget="9s")
+    assert not (tmp_path / "run" / "checkpoints").exists()
+
+
+def test_values_in_many_coordinates_are_at_spread_points(tmp_path):
+    problem = create_problem("poisson", dimension=30)
+    values = lambda points: points[:, :1].numpy()  # noqa: E731
+    path = write_grid_csv(tmp_path / "u.csv", problem, values)
+    rows = np.loadtxt(path, delimiter=",", skiprows=1)
+    assert rows.shape == (8192, 31)
+    assert (rows[:, 0] == rows[:, 30]).all()
+    assert 0 < rows[:, :30].min() < rows[:, :30].max() < 1
+    held = np.load(write_grid_npz(tmp_path / "u.npz", problem, values))
+    assert held["u"].shape == held["x30"].shape == (8192,)
 
 
 def test_a_problem_in_thirty_dimensions_is_solved(tmp_path):

@@ -1,15 +1,23 @@
 """Coefficients found from samples: within their standard errors, and what samples do not tell."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 
 import evolvent as ev
-from evolvent.analysis.solutions import estimate_coefficients
-from evolvent.equations.problems import Problem, create_problem
-from evolvent.solving.verdicts import read_estimates, write_estimates
+from evolvent.analysis.solutions import (
+    Estimate,
+    Estimates,
+    LinearisedProblem,
+    TangentProblem,
+    check_trust,
+    estimate_coefficients,
+)
+from evolvent.equations.problems import Condition, Problem, create_problem
+from evolvent.solving.verdicts import coefficients_table, read_estimates, write_estimates
 
 
 def samples_of(problem, count=80, noise=0.01, seed=0):
@@ -143,3 +151,76 @@ def test_problems_that_cannot_be_linearised_here_have_no_standard_errors(tmp_pat
     assert "no standard errors" in found.remark
     write_estimates(tmp_path, found)
     assert read_estimates(tmp_path) == found
+
+
+def plate(**more) -> Problem:
+    """Steady heat on a square, whose solution is that of conductivity 0.5 at the end."""
+    return Problem(
+        name="plate",
+        domain={"x": (0.0, 1.0), "y": (0.0, 1.0)},
+        equation=lambda u, k: (
+            k * u.laplacian + math.pi**2 * torch.sin(math.pi * u.points["x"]) * torch.sin(math.pi * u.points["y"])
+        ),
+        coefficients={"k": 0.5},
+        **more,
+    )
+
+
+def bump(points):
+    return torch.sin(math.pi * points).prod(1, keepdim=True)
+
+
+def test_a_coefficient_of_a_steady_problem_is_found_within_its_standard_error(quick):
+    points = plate().sobol(100, seed=4)
+    noise = torch.randn(100, 1, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
+    samples = (points, bump(points) + 0.02 * noise)
+    found = ev.solve(plate(boundary=0.0), unknown={"k": 0.7}, samples=samples, second=False, settings=quick(16))
+    expected = found.estimates.noise * 0.5 / bump(points).norm().item()  # u is in proportion to 1 / k
+    assert found.estimates.noise == pytest.approx(0.02, rel=0.3)
+    assert found.estimates["k"].error == pytest.approx(expected, rel=0.3)
+    assert abs(found.estimates["k"].value - 0.5) < 3 * found.estimates["k"].error
+    assert 0 < found.estimates.solution_error < 0.1
+    assert "by the errors of its coefficients" in found.trust.verdict
+
+
+def test_changes_along_a_network_are_those_on_a_grid(heat):
+    problem, network, solution = heat.parts
+    places = problem.sobol(60, seed=3)
+    tangent = TangentProblem(problem, network, solution)
+    assert tangent.why_not() == ""
+    changes = tangent.changes(["diffusion"])
+    sensitivity = tangent.followed(changes.sensitivities, places)[:, 0, 0]
+    lin = LinearisedProblem(problem, heat, places=128, times=41, coefficients=("diffusion",))
+    grid = torch.from_numpy(lin.sensitivities()[..., 0, 0].copy()).flatten()
+    near = torch.cdist(places, lin.points.flatten(0, 1)).argmin(1)
+    assert (sensitivity - grid[near]).norm() < 0.1 * sensitivity.norm()
+
+
+@pytest.mark.parametrize(
+    ("more", "reason"),
+    [
+        ({}, "it has no conditions"),
+        ({"conditions": [Condition("cold", {"x": 0.0}, lambda u: u.value)]}, "nothing is given at x = 1"),
+        ({"boundary": 0.0, "unknowns": ("u", "v")}, "it has 1 equations for 2 unknowns"),
+    ],
+)
+def test_problems_that_determine_no_changes_say_why(more, reason):
+    stated = plate(**more)
+    if "unknowns" in more:
+        stated = replace(stated, equation=lambda u, k: k * u.component(0)["xx"] + u.component(1)["yy"])
+    tangent = TangentProblem(stated, torch.nn.Linear(2, 1), lambda f, x: f(x))
+    assert reason in tangent.why_not()
+
+
+def test_a_verdict_without_errors_of_the_coefficients_says_so():
+    known = warm(lambda u, diffusion: u["t"] - diffusion * u["xx"], diffusion=0.1)
+    unknown = Estimates([Estimate("diffusion", 0.1, None)], 0.01, remark="no standard errors", freedom=9)
+    found = check_trust(known, exact, estimates=unknown)
+    assert found.verdict.startswith("Trust it no further than its coefficients, whose errors are not known")
+
+
+def test_few_samples_have_wide_intervals():
+    few, many = (Estimates([Estimate("k", 1.0, 0.1)], 0.1, freedom=freedom) for freedom in (2, 1000))
+    [[*_, wide]], [[*_, narrow]] = (coefficients_table(one).rows for one in (few, many))
+    assert wide == pytest.approx(0.43, abs=0.01)
+    assert narrow == pytest.approx(0.196, abs=0.001)

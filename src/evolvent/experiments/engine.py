@@ -6,6 +6,7 @@ import atexit
 import gc
 import json
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -105,7 +106,7 @@ def prepare(cell: Cell, material: Material, resources: Resources) -> Prepared:
     start_from(task.model, cell.model)
     check_turns(turns := task.turns(training_length(cell, task, batches).plan))
     for turn in turns:
-        make_optimizer(turn.parameters, turn.optimizer)  # its error says which options do not go together
+        make_optimizer(_as_trained(turn.parameters, cell), turn.optimizer)  # its error says what does not go together
     if turns:
         batches.check_training()
     if cell.training.refine_at:
@@ -113,6 +114,13 @@ def prepare(cell: Cell, material: Material, resources: Resources) -> Prepared:
             raise ConfigError(f"training.refine_at needs a task with one optimiser, got {len(turns)}; leave it out.")
         refine(task.model)  # its error says why a network cannot be refined
     return Prepared(cell, material, task)
+
+
+def _as_trained(parameters: Iterable[nn.Parameter], cell: Cell) -> list[nn.Parameter]:
+    """In the precision of the training, on which the size of an optimiser's matrices depends."""
+    if cell.training.precision != "64-true":
+        return list(parameters)
+    return [nn.Parameter(p.detach().double(), p.requires_grad) for p in parameters]
 
 
 def build_model(cell: Cell, material: Material) -> nn.Module:

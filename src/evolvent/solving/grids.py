@@ -15,6 +15,8 @@ from evolvent._core.files import atomic_path, write_text
 from evolvent.equations.problems import Problem
 
 _COUNTS = {1: [1025], 2: [256, 101], 3: [64, 64, 21]}
+_MANY = 6  # coordinates above which a grid would have a few points along each: values are at spread points instead
+_SPREAD, _NUMBERS = 2**13, 2**20  # of them, and of their coordinates in all
 _POINTS = 2**16  # of a grid that is not asked for, and points evaluated at a time
 _MOST = 10**7  # points of a grid
 
@@ -29,13 +31,19 @@ def grid_values(
     Args:
         problem: whose domain it is.
         values: what to evaluate.
-        counts: points along each coordinate; some ten thousand in all if left out.
+        counts: points along each coordinate; some ten thousand in all if left out. In more than six coordinates
+            evenly spread points take the place of a grid then, and all vectors have their number.
         reference: whether to add ``reference_`` and the unknown's name, where the problem has a reference.
     """
-    counts = counts or _COUNTS.get(len(problem.domain)) or _even_counts(problem)
-    _check_counts(problem, counts)
-    points = problem.grid(*counts)
-    axes = {name: _axis(points[:, i], counts, i) for i, name in enumerate(problem.domain)}
+    if _are_spread(problem, counts):
+        points = problem.sobol(min(_SPREAD, _NUMBERS // len(problem.domain) + 1), seed=0)
+        counts = (len(points),)
+        axes = {name: points[:, i].numpy() for i, name in enumerate(problem.domain)}
+    else:
+        counts = counts or _COUNTS.get(len(problem.domain)) or _even_counts(problem)
+        _check_counts(problem, counts)
+        points = problem.grid(*counts)
+        axes = {name: _axis(points[:, i], counts, i) for i, name in enumerate(problem.domain)}
     found = _named(problem, np.concatenate([values(part) for part in points.split(_POINTS)]), counts)
     if reference and problem.reference is not None:
         known = _named(problem, problem.solution(points).numpy(), counts)
@@ -58,11 +66,17 @@ def write_grid_csv(
 ) -> Path:
     """Write :func:`grid_values` to a text file, a line for each point."""
     found = grid_values(problem, values, counts, reference)
-    axes = np.meshgrid(*(found.pop(name) for name in problem.domain), indexing="ij")
+    axes = [found.pop(name) for name in problem.domain]
+    axes = axes if _are_spread(problem, counts) else np.meshgrid(*axes, indexing="ij")
     columns = [*(axis.ravel() for axis in axes), *(array.ravel() for array in found.values())]
     lines = (",".join(f"{value:.10g}" for value in row) for row in np.stack(columns, axis=1).tolist())
     write_text(path, "\n".join([",".join([*problem.domain, *found]), *lines]) + "\n")
     return path
+
+
+def _are_spread(problem: Problem, counts: Sequence[int]) -> bool:
+    """Whether values are asked for in so many coordinates that there is no grid of use."""
+    return not counts and len(problem.domain) > _MANY
 
 
 def _check_counts(problem: Problem, counts: Sequence[int]) -> None:

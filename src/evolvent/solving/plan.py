@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from statistics import median
 from typing import Any
 
 from evolvent._core.errors import ConfigError
@@ -18,8 +19,10 @@ LEAST = 5.0
 """Seconds of the smallest budget."""
 
 _TRIED = 500  # points on which the pace is measured
+_MEASURING = 0.1  # of the time, after which one gradient must do
 _WANTED = 1500  # iterations; points are fewer where the time does not allow so many
 _FEWEST, _MOST = 1000, 4000  # points
+_DENSE = 5000  # weights; the inverse Hessian of more takes longer than the gradient, and at last too much memory
 _UPDATE = 6e-3  # seconds of an iteration that do not depend on the points: the update of the inverse Hessian
 _STEP = 0.02  # of the time, at most, for one step of the engine, after which it looks at the clock
 _RESAMPLED = (300, 700, 1200, 1800, 2400)  # iterations of the last optimiser: early and rarely
@@ -67,7 +70,7 @@ def parse_budget(budget: str | float) -> float:
 
 
 def measure_pace(problem: Problem, seconds: float, method: str = "pinn") -> Pace:
-    """Time the gradient of a method's objective, for the default network."""
+    """Time the gradient of a method's objective, for the default network; what that takes is off the seconds."""
     network = create_model("perceptron", **problem.network_options()).double()
     points, spent = problem.sobol(_TRIED, seed=0), []
     for _ in range(4):  # the first one compiles and fills caches
@@ -77,11 +80,16 @@ def measure_pace(problem: Problem, seconds: float, method: str = "pinn") -> Pace
         else:
             problem.residual(problem.derivatives(network, points)).square().mean().backward()
         spent.append(time.perf_counter() - began)
-    return Pace(seconds, sorted(spent[1:])[1] / _TRIED)
+        if sum(spent) > _MEASURING * seconds:
+            break
+    return Pace(max(1.0, seconds - sum(spent)), median(spent[1:] or spent) / _TRIED)
 
 
 def _pinn(problem: Problem, pace: Pace, unknown: dict[str, float]) -> dict[str, Any]:
-    """Adam on the easier problem, then self-scaled Broyden on points that are drawn anew a few times, early."""
+    """Adam on the easier problem, then self-scaled Broyden on points that are drawn anew a few times, early.
+
+    A network of many inputs has too many weights for a dense inverse Hessian: L-BFGS takes its place.
+    """
     affordable = (pace.seconds / _WANTED - _UPDATE) / pace.per_point
     points = int(min(_MOST, max(_FEWEST, affordable)))
     iteration = pace.iteration(points)
@@ -90,6 +98,7 @@ def _pinn(problem: Problem, pace: Pace, unknown: dict[str, float]) -> dict[str, 
     steps = max(1, round(min(1000, 0.2 * total) / per_step))
     epoch_steps = max(3, round(min(250, total / 12) / per_step))
     epochs = [round((steps * per_step + n) / (epoch_steps * per_step)) for n in _RESAMPLED if n < 0.5 * total]
+    weights = sum(p.numel() for p in create_model("perceptron", **problem.network_options()).parameters())
     begin: dict[str, Any] = {"steps": steps, "optimizer": {"name": "adam", "lr": 2e-3, "iterations": per_step}}
     if problem.easier and not unknown:
         begin["coefficients"] = dict(problem.easier)
@@ -103,7 +112,7 @@ def _pinn(problem: Problem, pace: Pace, unknown: dict[str, float]) -> dict[str, 
         },
         "data": {"name": problem.name, "points": points, **_tested(problem)},
         "model": {"name": "perceptron"},
-        "optimizer": {"name": "ssbroyden", "iterations": per_step},
+        "optimizer": {"name": "ssbroyden" if weights <= _DENSE else "lbfgs", "iterations": per_step},
         "training": {"epoch_steps": epoch_steps, "precision": "64-true"},
     }
 

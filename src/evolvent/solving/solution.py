@@ -125,6 +125,11 @@ class Solution:
         return self.problem.derivatives(self._at, points.to(next(self.network.parameters())), names)
 
     @property
+    def parts(self) -> tuple[Problem, nn.Module, Callable[[Callable[[Tensor], Tensor], Tensor], Tensor]]:
+        """The problem, the network, and u of any function in its place."""
+        return self.problem, self.network, lambda f, points: self._ansatz.solution(self.problem, f, points)
+
+    @property
     def coefficients(self) -> Mapping[str, float]:
         """Of the equation, those that were found among them."""
         return self.problem.coefficients

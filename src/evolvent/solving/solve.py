@@ -17,7 +17,7 @@ import numpy as np
 from evolvent._core.checks import described
 from evolvent._core.errors import ConfigError, NonFiniteError
 from evolvent._core.slugs import slug
-from evolvent.analysis.solutions import check_trust, estimate_coefficients
+from evolvent.analysis.solutions import TangentProblem, check_trust, estimate_coefficients
 from evolvent.analysis.solutions.trust import TOLERANCE
 from evolvent.data.collocation import Samples
 from evolvent.equations.problems import PROBLEMS, Problem, create_problem, given, with_stored_reference
@@ -110,9 +110,10 @@ def solve(
                 plan = METHODS.get(method)
                 check_finite(stated)
                 check_suits(stated, method, looked_for)
-                sections = plan(stated, measure_pace(stated, each, method), looked_for)
+                pace = measure_pace(stated, each, method)
+                sections = plan(stated, pace, looked_for)
                 seeds = [seed, seed + 1] if second else [seed]
-                recipe = _recipe(stated, sections, each, options, measured, seeds, settings)
+                recipe = _recipe(stated, sections, pace.seconds, options, measured, seeds, settings)
             _run(recipe, folder, resume, observer, stated)
         solution = conclude(folder, stated, tolerance)
     except BaseException:
@@ -134,8 +135,9 @@ def conclude(folder: Path, problem: Problem, tolerance: float = TOLERANCE) -> So
     state = read_checkpoint(cells[0][1])
     names, file = list(getattr(cells[0][0].task, "unknown", {})), getattr(cells[0][0].data, "file", None)
     if names and file:
+        points, values = read_samples(Path(file), solution.problem)
         solution.estimates = estimate_coefficients(
-            solution.problem, solution, names, *read_samples(Path(file), solution.problem)
+            solution.problem, solution, names, points, values, TangentProblem(*solution.parts)
         )
         write_estimates(folder, solution.estimates)
     trust = check_trust(

@@ -14,6 +14,7 @@ from evolvent.equations.problems import Problem
 from evolvent.experiments.recipe import FORMAT
 from evolvent.experiments.record import read_findings, read_json, write_findings
 from evolvent.tasks.findings import Field, Table
+from evolvent.tasks.pde.uncertainty import student_factor
 
 TRUST, ESTIMATES = "trust.json", "coefficients.json"
 _CHECKS, _COEFFICIENTS, _ERROR = "Whether to trust it", "Coefficients that were found", "Estimated error of"
@@ -84,9 +85,11 @@ def trust_table(trust: Trust) -> Table:
 
 
 def coefficients_table(estimates: Estimates) -> Table:
-    """Each coefficient with its standard error."""
-    rows = [[one.name, one.value, one.error] for one in estimates.found]
-    return Table(_COEFFICIENTS, ["coefficient", "value", "standard error"], rows)
+    """Each coefficient with its standard error and, by Student's distribution, its interval."""
+    factor = student_factor(0.95, estimates.freedom) if estimates.freedom > 0 else math.nan
+    within = lambda error: None if error is None else factor * error  # noqa: E731
+    rows = [[one.name, one.value, one.error, within(one.error)] for one in estimates.found]
+    return Table(_COEFFICIENTS, ["coefficient", "value", "standard error", "95 % within ±"], rows)
 
 
 def _error_fields(problem: Problem, error: np.ndarray | None) -> list[Field]:

@@ -90,7 +90,7 @@ def make_optimizer(parameters: Iterable[nn.Parameter], config: OptimizerConfig) 
     try:
         return _made([p for p in parameters if p.requires_grad], config)
     except ValueError as error:
-        raise ConfigError(f"optimizer: {shortened(str(error), 150).rstrip('.')}. Change its settings.") from None
+        raise ConfigError(f"optimizer: {shortened(str(error), 230).rstrip('.')}. Change its settings.") from None
 
 
 def _made(trained: list[nn.Parameter], config: OptimizerConfig) -> torch.optim.Optimizer:

@@ -23,8 +23,9 @@ _PEAKS, _AROUND = 16, 64  # largest residuals around which more points are drawn
 _OVERFITTED = 3.0  # residual on fresh points over that on the training points
 _HIDDEN = 30.0  # largest residual found by refining over the largest on the training points
 _SPACE, _TIMES = 401, 41  # grid of invariants
+_COEFFICIENTS = "coefficients"
 # come first in a verdict
-_TELLING = ("coefficients", "second solution", "fresh over training residual", "linearised error")
+_TELLING = (_COEFFICIENTS, "second solution", "fresh over training residual", "linearised error")
 _REASONS = 3  # in a verdict at most
 
 Function = Callable[[Tensor], Tensor]
@@ -127,15 +128,18 @@ def check_trust(
     if estimates is not None and (estimates.solution_error is not None or estimates.freedom <= 0):
         checks.append(_coefficients(estimates, tolerance))
     elif estimates is not None:
-        missing["coefficients"] = estimates.remark
-    return Trust(all(one.passed for one in checks), _verdict(checks), checks, missing, error, tolerance)
+        missing[_COEFFICIENTS] = estimates.remark
+    return Trust(all(one.passed for one in checks), _verdict(checks, missing), checks, missing, error, tolerance)
 
 
-def _verdict(checks: list[Check]) -> str:
+def _verdict(checks: list[Check], missing: dict[str, str]) -> str:
     failed = sorted((one for one in checks if not one.passed), key=lambda one: one.name not in _TELLING)
     if failed:
         return f"Do not trust it: {'; '.join(one.said for one in failed[:_REASONS])}."
     estimates = [one for one in checks if one.estimates]
+    if _COEFFICIENTS in missing:
+        found = "; ".join(one.said for one in estimates) or "all checks are passed"
+        return f"Trust it no further than its coefficients, whose errors are not known: {found}."
     if not estimates:
         return "Trust it as far as its residual goes: all checks are passed, but none of them estimates the error."
     worst = max(estimates, key=lambda one: one.value)
@@ -264,9 +268,9 @@ def _invariant(problem: Problem, u: Function, name: str, one: Invariant, toleran
 def _coefficients(found: Estimates, tolerance: float) -> Check:
     off = found.solution_error
     if off is None:
-        return Check("coefficients", float("inf"), tolerance, found.remark)
+        return Check(_COEFFICIENTS, float("inf"), tolerance, found.remark)
     said = f"by the errors of its coefficients it is off by {off:.2g}"
-    return Check("coefficients", off, tolerance, said, estimates=True)
+    return Check(_COEFFICIENTS, off, tolerance, said, estimates=True)
 
 
 def _linearised(problem: Problem, u: Function, tolerance: float) -> tuple[Check, np.ndarray]:

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from evolvent.analysis.solutions.linearised import LinearisedProblem, why_not
+from evolvent.analysis.solutions.tangent import Function, TangentProblem
+from evolvent.data import CollocationPoints
 from evolvent.equations.problems import Problem
 
 _UNKNOWN = 1.0  # relative standard error of a direction from which the samples say nothing of it
 _SINGULAR = 1e-10  # smallest over largest information from which a direction is not seen at all
+_PLACES = 512  # random points that stand for the domain
 _PART = 0.1  # of a direction, below which a coefficient is not named
 
 
@@ -59,7 +63,12 @@ class Estimates:
 
 
 def estimate_coefficients(
-    problem: Problem, u: Callable[[Tensor], Tensor], names: Sequence[str], points: Tensor, values: Tensor
+    problem: Problem,
+    u: Function,
+    names: Sequence[str],
+    points: Tensor,
+    values: Tensor,
+    tangent: TangentProblem | None = None,
 ) -> Estimates:
     r"""Standard errors of coefficients by the Gauss-Newton covariance, with the equation as a constraint.
 
@@ -84,6 +93,8 @@ def estimate_coefficients(
         u: its solution.
         names: of the coefficients.
         points, values: the samples, (N, coordinates) and (N, unknowns).
+        tangent: the changes that the network of u can follow, where the linearised equation is not solved on a grid: in
+            more coordinates, or without time. The error of u that it tells is part of ``solution_error``.
     """
     now = [problem.coefficients[name] for name in names]
     measured = ~values.isnan().flatten().numpy()  # a component that was not measured is NaN
@@ -91,17 +102,16 @@ def estimate_coefficients(
         off = (values - u(points)).double().flatten().numpy()[measured]
     freedom = len(off) - len(names)
     noise = math.sqrt(float(off @ off) / freedom) if freedom > 0 else None
-    if reason := _too_few(len(off), len(names)) or why_not(problem):
+    if reason := _too_few(len(off), len(names)) or _why_not(problem, tangent):
         return _without_errors(names, now, noise, freedom, reason)
-    lin = LinearisedProblem(problem, u, coefficients=tuple(names))
     try:
-        sensitivities, error = lin.sensitivities(), lin.error()
+        found = _along(tangent, names, points) if why_not(problem) and tangent else _on_grid(problem, u, names, points)
     except np.linalg.LinAlgError as singular:
         return _without_errors(names, now, noise, freedom, str(singular))
-    left = off - _at_samples(lin, error[..., None], points)[measured, 0]
+    left = off - found.error[measured]
     shapes = {name for one in problem.fields.values() for name in one.shape_names}  # in units of one, whatever they are
     sizes = np.array([1.0 if name in shapes else abs(value) or 1.0 for name, value in zip(names, now, strict=True)])
-    relative = _at_samples(lin, sensitivities, points)[measured] * sizes
+    relative = found.sensitivities[measured] * sizes
     known = _Information(relative, left)
     errors = [known.error(i) * float(size) for i, size in enumerate(sizes)]
     return Estimates(
@@ -111,7 +121,7 @@ def estimate_coefficients(
         [_named(names, direction, spread) for direction, spread in known.blind()],
         covariance=known.covariance(sizes),
         freedom=freedom,
-        solution_error=known.seen_in(sensitivities * sizes) / max(float(np.linalg.norm(lin.values)), 1e-300),
+        solution_error=math.hypot(known.seen_in(found.everywhere * sizes), found.own),
     )
 
 
@@ -181,6 +191,42 @@ def _named(names: Sequence[str], direction: np.ndarray, spread: float) -> str:
     moves = [f"{names[k]} {'up' if scaled[k] > 0 else 'down'}" for k in parts]
     ratio = " : ".join(f"{abs(scaled[k]):.2g}" for k in parts)
     return f"{' with '.join(moves)} (relative changes {ratio}) is {known}"
+
+
+class _Changes(NamedTuple):
+    """Small changes of a solution: at samples, (samples x unknowns,), with coefficients (..., k), and elsewhere.
+
+    ``everywhere`` and ``own``, the error of u that no other check knows, are relative to the norm of u.
+    """
+
+    error: np.ndarray
+    sensitivities: np.ndarray
+    everywhere: np.ndarray
+    own: float
+
+
+def _on_grid(problem: Problem, u: Function, names: Sequence[str], points: Tensor) -> _Changes:
+    lin = LinearisedProblem(problem, u, coefficients=tuple(names))
+    sensitivities, error = lin.sensitivities(), lin.error()
+    size = max(float(np.linalg.norm(lin.values)), 1e-300)
+    at = [_at_samples(lin, found, points) for found in (error[..., None], sensitivities)]
+    return _Changes(at[0][:, 0], at[1], sensitivities / size, 0.0)
+
+
+def _along(tangent: TangentProblem, names: Sequence[str], points: Tensor) -> _Changes:
+    changes = tangent.changes(names)
+    joined = torch.cat([changes.error[:, None], changes.sensitivities], dim=1)
+    places = CollocationPoints(tangent.problem, _PLACES).draw(_PLACES, 10_037, 0)
+    with torch.no_grad():
+        size = max(float(tangent.solution(tangent.network, places).norm()), 1e-300)
+    at, everywhere = (tangent.followed(joined, x.to(joined)).flatten(0, 1).numpy() for x in (points, places))
+    own = float(np.linalg.norm(everywhere[:, 0])) / size
+    return _Changes(at[:, 0], at[:, 1:], everywhere[:, 1:] / size, own)
+
+
+def _why_not(problem: Problem, tangent: TangentProblem | None) -> str:
+    reason = why_not(problem)
+    return reason if tangent is None or not reason else tangent.why_not()
 
 
 def _at_samples(lin: LinearisedProblem, found: np.ndarray, points: Tensor) -> np.ndarray:

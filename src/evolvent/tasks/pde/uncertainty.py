@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -18,6 +19,17 @@ if TYPE_CHECKING:
 _FLOOR = 1e-10  # of singular values; what the data leave open is held by this
 
 
+def student_factor(share: float, freedom: float) -> float:
+    """Standard errors within which a share of values lies whose noise was estimated from so many free numbers.
+
+    >>> round(student_factor(0.95, 3), 2), round(student_factor(0.95, 1000), 2)
+    (3.18, 1.96)
+    """
+    from scipy.stats import t
+
+    return float(t.ppf((1 + share) / 2, freedom))
+
+
 @dataclass(frozen=True)
 class Uncertainty:
     """What is known of m coefficients that were fitted together with a network.
@@ -28,17 +40,23 @@ class Uncertainty:
             other.
         noise: standard deviation of the noise of weighted samples.
         freedom: how many of the samples the fit uses up.
+        left: how many of the samples tell the noise.
     """
 
     covariance: Tensor
     inverse: Tensor
     noise: float
     freedom: float
+    left: float = math.inf
 
     @property
     def errors(self) -> Tensor:
         """Standard errors, (m,)."""
         return self.covariance.diagonal().clamp_min(0).sqrt()
+
+    def within(self, share: float) -> float:
+        """Standard errors within which a share of coefficients lies: Student's factor, for the noise is estimated."""
+        return student_factor(share, self.left)
 
     def without(self, number: int, alpha: Tensor) -> tuple[Tensor, Uncertainty]:
         """Coefficients and what is known of them if one of them is held at 0."""
@@ -96,10 +114,11 @@ def gauss_newton_uncertainty(values: Tensor, slopes: Tensor, columns: Tensor, of
     leverage = torch.linalg.solve_triangular(triangle, a, upper=True, left=False)  # A R^-1
     corner = torch.linalg.inv(triangle[-m:, -m:])  # alpha's rows of R^-1 are (0, corner)
     freedom = leverage.square().sum().item()
-    noise = (off.square().sum().item() / max(len(off) - freedom, 1.0)) ** 0.5
+    left = max(len(off) - freedom, 1.0)
+    noise = (off.square().sum().item() / left) ** 0.5
     moved = unit[:, None] * (corner @ leverage[:, -m:].T)  # alpha's rows of M^-1 A'
     inverse = unit[:, None] * (corner @ corner.T) * unit
-    return Uncertainty(noise**2 * (moved @ moved.T), inverse, noise, freedom)
+    return Uncertainty(noise**2 * (moved @ moved.T), inverse, noise, freedom, left)
 
 
 def _unit(slopes: Tensor, columns: Tensor) -> Tensor:

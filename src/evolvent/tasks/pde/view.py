@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from evolvent.tasks.pde.task import Pde
 
 _LINE = 256  # points of a line
-_NORMAL_95 = 1.96  # standard errors within which 95 % of a normal distribution lie
 
 
 def add_solution(task: Pde, findings: Findings, test: Batches) -> dict[str, float]:
@@ -99,6 +98,6 @@ def equation_table(discovery: Discovery, known: Uncertainty | None = None) -> Ta
     errors = dict(zip(discovery.kept, known.errors.tolist() if known else [], strict=False))
     for k, term in enumerate(discovery.equation.terms):
         error = errors.get(k)
-        kept = [alpha[k], error, None if error is None else _NORMAL_95 * error]
+        kept = [alpha[k], error, None if error is None or known is None else known.within(0.95) * error]
         rows.append([term.text, *(kept if k in discovery.kept else [None] * 3)])
     return Table("The equation that was found", ["term", "coefficient", "standard error", "95 % within ±"], rows)
