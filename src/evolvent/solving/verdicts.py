@@ -87,8 +87,7 @@ def trust_table(trust: Trust) -> Table:
 def coefficients_table(estimates: Estimates) -> Table:
     """Each coefficient with its standard error and, by Student's distribution, its interval."""
     factor = student_factor(0.95, estimates.freedom) if estimates.freedom > 0 else math.nan
-    within = lambda error: None if error is None else factor * error  # noqa: E731
-    rows = [[one.name, one.value, one.error, within(one.error)] for one in estimates.found]
+    rows = [[one.name, one.value, one.error, one.error and factor * one.error] for one in estimates.found]
     return Table(_COEFFICIENTS, ["coefficient", "value", "standard error", "95 % within ±"], rows)
 
 
