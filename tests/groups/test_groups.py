@@ -212,7 +212,9 @@ def test_dihedral_regular_fields_split_without_moving_channels():
     [
         (lambda: quotient(cyclic(8), [0, 3]), "not a subgroup"),
         (lambda: quotient(cyclic(4), [7]), "elements of C4 are 0 ... 3"),
-        (lambda: quotient(dihedral(4), ["a"]), "elements of D4 are 0 ... 7, got .'a'"),
+        (lambda: quotient(dihedral(4), ["a"]), "among 0 ... 7, got .'a'"),
+        (lambda: quotient(cyclic(4), 2), "a list of elements among 0 ... 3, got 2"),  # pyright: ignore[reportArgumentType]
+        (lambda: cyclic(4).generated(4), "elements of C4 are 0 ... 3"),
         (lambda: quotient(cyclic(4), [0, 1]), r"give \[2\] too"),
         (lambda: Representation(cyclic(4), np.random.default_rng(0).normal(size=(4, 2, 2)), "p"), "no representation"),
         (lambda: Representation(cyclic(4), np.zeros((4, 2, 2)), "p"), "no representation"),
