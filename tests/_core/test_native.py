@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,16 @@ def test_a_kernel_is_compiled_once(source):
     stamp = first.stat().st_mtime_ns
     native_library(source)
     assert [path.stat().st_mtime_ns for path in kept(source)] == [stamp]
+
+
+@pytest.mark.skipif(shutil.which("c++") is None, reason="needs a C++ compiler")
+@pytest.mark.parametrize("terminal", [True, False])
+def test_compiling_is_said_once_and_only_on_a_terminal(source, terminal, monkeypatch, capsys):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
+    for _ in range(2):
+        native_library(source)
+        native_library.cache_clear()
+    assert capsys.readouterr().err.count("compiling twice.cpp") == terminal
 
 
 @pytest.mark.skipif(shutil.which("c++") is None, reason="needs a C++ compiler")

@@ -21,12 +21,13 @@ TRACED = ["resnet26_steerable_pdo", pytest.param("resnet26_epdo", marks=pytest.m
 
 
 def trained(name: str, **options) -> torch.nn.Module:
-    """A narrow network with the statistics of one batch."""
+    """A narrow network with the statistics of one batch, whose blocks are not their shortcuts."""
     torch.manual_seed(0)
     model = create_model(name, **NARROW | options)
     for part in model.modules():
         if isinstance(part, _NormBase):
             part.momentum = 1.0
+            torch.nn.init.ones_(part.weight)
     model(torch.randn(16, 3, 32, 32))
     return model.eval()
 
@@ -105,6 +106,15 @@ def test_the_baseline_knows_which_way_is_up():
 def test_blocks_after_the_first_of_a_unit_are_steps_of_an_evolution(name):
     model = create_model(name, width=1 / 16, blocks=(1, 2, 3, 1))
     assert [evolution.steps for _, evolution in evolutions(model)] == [1, 2]
+
+
+@pytest.mark.parametrize("name", ["resnet26", *EQUIVARIANT])
+def test_untrained_networks_do_not_overflow(name):
+    """Neural ePDOs square the size of features, which normalisations without statistics do not divide by."""
+    torch.manual_seed(0)
+    model = create_model(name, num_classes=5, width=1 / 8).eval()
+    with torch.no_grad():
+        assert model(10 * torch.randn(2, 3, 64, 64)).abs().max() < 1e12
 
 
 @pytest.mark.parametrize("options", [{"group": "C0"}, {"order": 5}, {"blocks": (1, 2)}, {"width": 0}])

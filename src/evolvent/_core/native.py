@@ -8,6 +8,7 @@ import os
 import platform
 import shutil
 import subprocess
+import sys
 import tempfile
 from functools import cache
 from pathlib import Path
@@ -21,8 +22,9 @@ _FLAGS = ("-O3", "-march=native", "-std=c++17", "-fPIC", "-fopenmp")
 def native_library(source: Path) -> ctypes.CDLL | None:
     """The functions of a C++ file, or None if they cannot be compiled here.
 
-    The first call compiles, which takes about two seconds; the result is kept in the user's cache for as long as
-    source, compiler and processor stay the same. ``EVOLVENT_KERNELS=eager`` in the environment does without.
+    The first call compiles, which takes about two seconds and is said on a terminal; the result is kept in the user's
+    cache for as long as source, compiler and processor stay the same. ``EVOLVENT_KERNELS=eager`` in the environment
+    does without.
     """
     compiler = shutil.which(os.environ.get("CXX", "c++")) or shutil.which("g++")
     if compiler is None or os.environ.get("EVOLVENT_KERNELS") == "eager":
@@ -57,6 +59,8 @@ def _compile(source: Path, compiler: str, target: Path) -> None:
 
     OpenMP is not linked: torch has loaded its own, and two of them in one process would fight for the cores.
     """
+    if sys.stderr.isatty():
+        print(f"evolvent: compiling {source.name}, once; kept in {target.parent}", file=sys.stderr, flush=True)
     with tempfile.TemporaryDirectory(dir=target.parent) as folder:
         compiled, linked = Path(folder) / "kernel.o", Path(folder) / "kernel.so"
         for arguments in (*_FLAGS, "-c", source, "-o", compiled), ("-shared", compiled, "-o", linked):

@@ -98,7 +98,9 @@ class Group:
             found = sorted({operator.index(g) for g in elements})
         except TypeError:
             given = shortened(repr(elements), 40)
-            raise ConfigError(f"elements of {self.name} are 0 ... {self.order - 1}, got {given}.") from None
+            raise ConfigError(
+                f"a subgroup of {self.name} is a list of elements among 0 ... {self.order - 1}, got {given}."
+            ) from None
         if not found or found[0] < 0 or found[-1] >= self.order:
             raise ConfigError(f"elements of {self.name} are 0 ... {self.order - 1}, got {found[:20]}.")
         missing = sorted(set(self.table[np.ix_(found, found)].flatten().tolist()) - set(found))
@@ -115,6 +117,9 @@ class Group:
         >>> Group(4, mirrored=True).generated(2)
         (0, 2)
         """
+        outside = [g for g in generators if g not in range(self.order)]
+        if outside:
+            raise ConfigError(f"elements of {self.name} are 0 ... {self.order - 1}, got {outside[:20]}.")
         found = {0}
         while True:
             more = found | {self.product(a, b) for a in (*found, *generators) for b in (*found, *generators)}

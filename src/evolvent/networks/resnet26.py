@@ -10,6 +10,7 @@ from typing import Annotated, Protocol
 import torch
 from annotated_types import Ge, Gt, Lt
 from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from evolvent._core.state import State
 from evolvent.dynamics import Dynamics
@@ -69,8 +70,9 @@ def resnet26(options: ResNet26Options) -> ImageNetwork:
 
     Li et al. 2021, and the baseline of tables 3 and 4 of He et al. 2023: four units of 1, 2, 4 and 1 blocks with
     convolutions :math:`Q` of 1 x 1, :math:`K` of 3 x 3 and :math:`P` of 1 x 1 pixels, after three convolutions and
-    pooling, which make images four times smaller. He et al. print 13.7M parameters for 1000 classes, as here, and
-    13.12M for 100: there the last layer alone has 1.84M fewer, which leaves 11,871,684.
+    pooling, which make images four times smaller. As in the code of Li et al., the last normalisation of each block
+    starts with the weight 0. He et al. print 13.7M parameters for 1000 classes, as here, and 13.12M for 100: there the
+    last layer alone has 1.84M fewer, which leaves 11,871,684.
 
     Shape: (B, in_channels, H, W) to (B, num_classes); any H and W.
 
@@ -131,8 +133,7 @@ def resnet26_epdo(options: NeuralResNet26Options) -> ImageNetwork:
     Tables 3 and 4 of He et al. 2023: as ``resnet26_steerable_pdo`` with as many fields. The operators are of order 4,
     with r = 2 and p = 8, as in the networks for MNIST-rot. The first layer is a steerable PDO, and where the number of
     fields changes in the stem, a linear map of fields follows. That makes 9.1M parameters for 1000 classes and 8.4M for
-    100, where the paper has 8.82M and 8.24M. The operators are quadratic: in evaluation, features may overflow before
-    training has given the normalisations their statistics.
+    100, where the paper has 8.82M and 8.24M.
 
     Shape: (B, in_channels, H, W) to (B, num_classes); any H and W.
 
@@ -279,10 +280,14 @@ def _unit(layers: _Layers, before: int, width: int, count: int, halved: bool) ->
 
 
 def _bottleneck(layers: _Layers, before: int, width: int, halved: bool) -> nn.Sequential:
+    """Three layers; the last normalisation starts at zero, so that blocks start as their shortcuts."""
+    last = layers.pointwise(width, _EXPANSION * width, halved=False)
+    *_, norm = (part for part in last.modules() if isinstance(part, _BatchNorm))
+    nn.init.zeros_(norm.weight)
     return nn.Sequential(
         layers.pointwise(before, width, halved=False),
         nn.ReLU(),
         layers.spatial(width, width, halved),
         nn.ReLU(),
-        layers.pointwise(width, _EXPANSION * width, halved=False),
+        last,
     )

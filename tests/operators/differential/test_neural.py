@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from evolvent.errors import ConfigError
+from evolvent.errors import ConfigError, ShapeError
 from evolvent.groups import Field, cyclic, dihedral, direct_sum, irreps, quotient, regular, regular_fields, trivial
 from evolvent.operators.differential import (
     FieldLinear,
@@ -150,10 +150,10 @@ def test_half_precision_under_autocast():
 @pytest.mark.parametrize(
     ("wrong", "says"),
     [
-        (lambda: NeuralEPDO(regular_fields(cyclic(4), 6)), "partitions must divide the 6 fields"),
+        (lambda: NeuralEPDO(regular_fields(cyclic(4), 6)), "^NeuralEPDO on 6 x .*partitions must divide the 6 fields"),
         (lambda: NeuralEPDO(regular_fields(cyclic(4), 8), reduction=3), "reduction must divide"),
-        (lambda: NeuralEPDO(regular_fields(cyclic(4), 8), order=5), "at least 7 pixels"),
-        (lambda: NeuralEPDO(Field(irreps(cyclic(8))[1], 8)), "only moved"),
+        (lambda: NeuralEPDO(regular_fields(cyclic(4), 8), order=5), "^NeuralEPDO on 8 x .*at least 7 pixels"),
+        (lambda: NeuralEPDO(Field(irreps(cyclic(8))[1], 8)), "^NeuralEPDO on 8 x irrep.*only moved"),
         (lambda: NeuralEPDO(regular_fields(cyclic(16), 8), coefficients="full"), "diagonal"),
         (lambda: NeuralEPDO(regular_fields(cyclic(4), 8), padding=-1), "padding"),
     ],
@@ -161,3 +161,15 @@ def test_half_precision_under_autocast():
 def test_what_does_not_fit_is_refused(wrong, says):
     with pytest.raises(ConfigError, match=says):
         wrong()
+
+
+def test_maps_smaller_than_the_stencils_are_refused():
+    layer = NeuralEPDO(regular_fields(cyclic(4), 2), partitions=2, padding=0)
+    for use in (layer, layer.coefficients):
+        with pytest.raises(ShapeError, match=r"NeuralEPDO: .* at least 5 x 5, got shape"):
+            use(torch.zeros(1, 8, 3, 3))
+
+
+def test_no_samples_have_an_answer():
+    layer = NeuralEPDO(regular_fields(cyclic(4), 2), partitions=2)
+    assert layer(torch.zeros(0, 8, 5, 5)).shape == (0, 8, 5, 5)

@@ -84,7 +84,10 @@ def test_orders_are_of_one_size():
 @pytest.mark.parametrize(
     ("wrong", "says"),
     [
-        (lambda: FiniteDifferences(4), "odd"),
+        (lambda: FiniteDifferences(4), "odd, got 4. Use 3 or 5"),
+        (lambda: FittedGaussian("5"), "size must be a whole number"),  # pyright: ignore[reportArgumentType]
+        (lambda: FiniteDifferences(5, 2.0), "accuracy must be a whole"),  # pyright: ignore[reportArgumentType]
+        (lambda: FittedGaussian(5).stencils(2.5), "order must be a whole"),  # pyright: ignore[reportArgumentType]
         (lambda: FiniteDifferences(3).stencils(3), "at least 5 pixels"),
         (lambda: FiniteDifferences(5, 3), "2, 4, 6"),
         (lambda: FiniteDifferences(5, 4).stencils(3), "need 7 pixels"),

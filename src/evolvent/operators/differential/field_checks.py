@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
-from evolvent._core.errors import ConfigError
+from evolvent._core.errors import ConfigError, ShapeError
 from evolvent.groups import Field
 
 
@@ -33,6 +34,17 @@ def check_orthogonal(field: Field, what: str) -> None:
     """Refuse fields whose vectors the group makes longer or shorter."""
     if not field.representation.orthogonal:
         raise ConfigError(f"{what} is made of lengths, which the group changes on {field}. Use an orthogonal basis.")
+
+
+def check_map_size(layer: Any, u: Tensor) -> None:
+    """Refuse maps that have no pixel where the layer's stencils fit."""
+    size, padding = layer.discretisation.size, layer.padding
+    least = size - 2 * padding
+    if least > 1 and min(u.shape[2:]) < least:
+        raise ShapeError(
+            f"{type(layer).__name__}: stencils of {size} x {size} with padding {padding} need maps of at least {least} "
+            f"x {least}, got shape {tuple(u.shape)}. Take larger maps, or more padding."
+        )
 
 
 def warn_of_uneven_squares(layer: Any, field: Field, size: int, sides: torch.Size, advice: str) -> None:

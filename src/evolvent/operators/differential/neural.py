@@ -23,6 +23,7 @@ from evolvent.groups import (
     tensor_product,
 )
 from evolvent.operators.differential.constants import ConstantsModule
+from evolvent.operators.differential.field_checks import check_map_size
 from evolvent.operators.differential.inference import HasOrdinaryForm
 from evolvent.operators.differential.steerable import FieldLinear
 from evolvent.operators.differential.stencils import Discretisation, FittedGaussian, rotated_stencils
@@ -88,7 +89,7 @@ class NeuralEPDO(HasOrdinaryForm):
         check_whole(1, reduction=reduction, partitions=partitions)
         _check_divides(field, reduction=reduction, partitions=partitions)
         discretisation = FittedGaussian() if discretisation is None else discretisation
-        discretisation.check_order(order)
+        discretisation.check_order(order, f"NeuralEPDO on {field}")
         self.in_field = self.out_field = field
         self.order, self.reduction, self.partitions = order, reduction, partitions
         self.discretisation = discretisation
@@ -99,11 +100,13 @@ class NeuralEPDO(HasOrdinaryForm):
 
     def forward(self, u: Tensor) -> Tensor:
         self.in_field.check(u, type(self).__name__)
+        check_map_size(self, u)
         return self.rule(u, self._at_answer(u), self.padding)
 
     def coefficients(self, u: Tensor) -> Tensor:
         """The coefficients that the features ``u`` give, at the pixels of the answer; see the rules for their axes."""
         self.in_field.check(u, type(self).__name__)
+        check_map_size(self, u)
         return self.rule.coefficients(self._at_answer(u))
 
     def _at_answer(self, u: Tensor) -> Tensor:
@@ -155,8 +158,8 @@ class DiagonalCoefficients(_Rule):
         super().__init__()
         if field.representation.permutation is None:
             raise ConfigError(
-                f"diagonal coefficients are for fields whose channels are only moved, as in regular ones, got {field}."
-                " Use coefficients='invariant' or 'full'."
+                f"NeuralEPDO on {field}: diagonal coefficients are for fields whose channels are only moved, as in "
+                "regular ones. Use coefficients='invariant' or 'full'."
             )
         self.field, self.derivatives = field, len(multi_indices(order))
         hidden = Field(field.representation, field.multiplicity // reduction)
@@ -266,6 +269,6 @@ def _check_divides(field: Field, **numbers: int) -> None:
     for name, number in numbers.items():
         if field.multiplicity % number:
             raise ConfigError(
-                f"{name} must divide the {field.multiplicity} fields of {field}, got {number}. Change {name} or the "
-                "number of fields."
+                f"NeuralEPDO on {field}: {name} must divide the {field.multiplicity} fields, got {number}. Change "
+                f"{name} or the number of fields."
             )

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from evolvent._core.checks import check_choice, check_whole
-from evolvent._core.errors import ConfigError, ShapeError
+from evolvent._core.errors import ConfigError
 from evolvent.groups import (
     Field,
     cyclic,
@@ -25,6 +25,7 @@ from evolvent.groups.representation import range_of
 from evolvent.operators._contract import FieldOperator
 from evolvent.operators.convolution import channel_major, mix_channels
 from evolvent.operators.differential.constants import ConstantsModule
+from evolvent.operators.differential.field_checks import check_map_size
 from evolvent.operators.differential.inference import FixedConvolution, HasOrdinaryForm
 from evolvent.operators.differential.stencils import Discretisation, FiniteDifferences, FittedGaussian, rotated_stencils
 
@@ -84,6 +85,7 @@ class SteerablePDO(FieldOperator, HasOrdinaryForm, ConstantsModule):
         check_choice("basis", basis, get_args(Basis))
         self.in_field, self.out_field, self.order = in_field, out_field, order
         self.discretisation = FittedGaussian() if discretisation is None else discretisation
+        self.discretisation.check_order(order, f"SteerablePDO from {in_field} to {out_field}")
         self.padding = self.discretisation.size // 2 if padding is None else padding
         check_whole(0, padding=self.padding)
         self.basis: Basis = basis
@@ -144,19 +146,11 @@ class SteerablePDO(FieldOperator, HasOrdinaryForm, ConstantsModule):
 
     def forward(self, u: Tensor) -> Tensor:
         self.in_field.check(u, type(self).__name__)
-        self._check_size(u)
+        check_map_size(self, u)
         kernel = self.kernel()
         if self.discretisation.size == 1 and self.padding == 0:
             return mix_channels(u, kernel.flatten(1))
         return F.conv2d(u, kernel, padding=self.padding)
-
-    def _check_size(self, u: Tensor) -> None:
-        least = self.discretisation.size - 2 * self.padding
-        if least > 1 and min(u.shape[2:]) < least:
-            raise ShapeError(
-                f"stencils of {self.discretisation.size} x {self.discretisation.size} with padding {self.padding} need "
-                f"maps of at least {least} x {least}, got shape {tuple(u.shape)}. Take larger maps, or more padding."
-            )
 
     def adjoint(self, v: Tensor) -> Tensor:
         self.out_field.check(v, f"{type(self).__name__}.adjoint")
@@ -197,8 +191,8 @@ class FieldLinear(SteerablePDO):
         planes, half = channel_major(u), self._halves
         weight = self._turned_kernel().reshape(-1, 2, half, planes.shape[0] // half // 2, 2, half)[:, 0]
         apart = 0.5 * torch.stack(_sum_and_difference(weight, 3)).flatten(3).flatten(1, 2)
-        kept = torch.stack(_sum_and_difference(planes.view(-1, 2, half, planes[0].numel()), 1)).flatten(1, 2)
-        made = torch.bmm(apart, kept).view(2, -1, half, *planes.shape[1:])
+        kept = torch.stack(_sum_and_difference(planes.view(planes.shape[0] // half // 2, 2, half, -1), 1)).flatten(1, 2)
+        made = torch.bmm(apart, kept).view(2, apart.shape[1] // half, half, *planes.shape[1:])
         return torch.stack(_sum_and_difference(made, 0), dim=1).flatten(0, 2).transpose(0, 1)
 
     def extra_repr(self) -> str:

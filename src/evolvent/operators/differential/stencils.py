@@ -9,7 +9,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from evolvent._core.checks import check_positive
+from evolvent._core.checks import check_positive, check_whole
 from evolvent._core.errors import ConfigError
 from evolvent.groups import Group, derivative_representation, derivative_scales, multi_indices
 
@@ -25,8 +25,12 @@ class Discretisation(ABC):
     size: int = 5
 
     def __post_init__(self) -> None:
-        if self.size < 1 or self.size % 2 == 0:
-            raise ConfigError(f"stencils have a pixel in the middle, so size must be odd, got {self.size}.")
+        check_whole(size=self.size)
+        if self.size % 2 == 0:
+            raise ConfigError(
+                f"{type(self).__name__}: stencils have a pixel in the middle, so size must be odd, got {self.size}. "
+                f"Use {self.size - 1} or {self.size + 1}."
+            )
 
     @abstractmethod
     def along_axis(self, order: int) -> np.ndarray:
@@ -42,13 +46,14 @@ class Discretisation(ABC):
         axis = [self.along_axis(m) for m in range(order + 1)]
         return np.stack([np.outer(axis[j][::-1], axis[i]) for i, j in multi_indices(order)])
 
-    def check_order(self, order: int) -> None:
-        """Refuse orders that need more pixels than the stencil has along a side."""
+    def check_order(self, order: int, layer: str = "") -> None:
+        """Refuse orders that need more pixels than the stencil has along a side; ``layer`` is who asks for them."""
+        check_whole(0, order=order)
         if order >= self.size:
             least = order + 1 + order % 2
             raise ConfigError(
-                f"derivatives of order {order} need stencils of at least {least} pixels along a side, got size "
-                f"{self.size}. Use a larger size or a lower order."
+                f"{_begins(layer)}derivatives of order {order} need stencils of at least {least} pixels along a side, "
+                f"got size {self.size}. Use a larger size or a lower order."
             )
 
 
@@ -72,24 +77,33 @@ class FiniteDifferences(Discretisation):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.accuracy is not None and (self.accuracy < 2 or self.accuracy % 2):
+        if self.accuracy is None:
+            return
+        check_whole(accuracy=self.accuracy)
+        if self.accuracy % 2:
             raise ConfigError(f"centred differences have an accuracy of 2, 4, 6, ..., got {self.accuracy}.")
 
     def along_axis(self, order: int) -> np.ndarray:
-        reach = self.size // 2
-        used = reach if self.accuracy is None else (order + 1) // 2 + self.accuracy // 2 - 1
-        if order == 0:
-            return np.eye(self.size)[reach]
-        if used > reach:
-            raise ConfigError(
-                f"differences of order {order} and accuracy {self.accuracy} need {2 * used + 1} pixels along a side, "
-                f"got size {self.size}. Use a larger size or a lower accuracy."
-            )
-        return np.pad(_difference_weights(used, order), reach - used)
+        self.check_order(order)
+        reach, used = self.size // 2, self._reach(order)
+        return np.pad(_difference_weights(used, order), reach - used) if order else np.eye(self.size)[reach]
 
-    def check_order(self, order: int) -> None:
-        super().check_order(order)
-        self.along_axis(order)
+    def _reach(self, order: int) -> int:
+        """Pixels that are used on each side."""
+        return self.size // 2 if self.accuracy is None else (order + 1) // 2 + self.accuracy // 2 - 1
+
+    def check_order(self, order: int, layer: str = "") -> None:
+        super().check_order(order, layer)
+        if order and self._reach(order) > self.size // 2:
+            raise ConfigError(
+                f"{_begins(layer)}differences of order {order} and accuracy {self.accuracy} need "
+                f"{2 * self._reach(order) + 1} pixels along a side, got size {self.size}. Use a larger size or a lower "
+                "accuracy."
+            )
+
+
+def _begins(layer: str) -> str:
+    return f"{layer}: " if layer else ""
 
 
 @lru_cache(maxsize=256)
