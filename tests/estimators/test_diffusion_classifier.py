@@ -198,6 +198,8 @@ def test_class_prior_shifts_the_boundary():
         ({"own_labels": -1.0}, ConfigError, "own_labels"),
         ({"class_prior": [1.0]}, ConfigError, "class_prior"),
         ({"class_prior": [1.0, 0.0]}, ConfigError, "class_prior"),
+        ({"class_prior": [1.0, np.inf]}, ConfigError, "class_prior"),
+        ({"class_prior": {0: 0.5, 1: 0.5}}, ConfigError, "in the order of classes_, got dict"),
         ({"search": "oracle"}, UnknownNameError, "search"),
         ({"metric": "precomputed"}, ShapeError, "square"),
     ],
@@ -213,12 +215,24 @@ def test_wrong_labels_are_refused(moons):
         ev.DiffusionClassifier().fit(x, np.full(400, -1))
     with pytest.raises(ValueError, match="inconsistent numbers of samples"):
         ev.DiffusionClassifier().fit(x, few[1:])
-    with pytest.raises(ValueError, match="contains NaN"):
+    with pytest.raises(ConfigError, match=r"contains NaN.*-1, for example with y.fillna\(-1\)"):
         ev.DiffusionClassifier().fit(x, np.where(few < 0, np.nan, few))
     with pytest.raises(ConfigError, match="Negative values"):
         ev.DiffusionClassifier(metric="precomputed").fit(-np.ones((4, 4)), [0, 1, -1, -1])
     with pytest.raises(NotFittedError):
         ev.DiffusionClassifier().predict(x)
+    with pytest.raises(ConfigError, match="none of 400 points has a label to compare with"):
+        ev.DiffusionClassifier().fit(x, few).score(x, np.full(400, -1))
+
+
+@pytest.mark.parametrize("kind", ["string", "str", "category", "object"])
+def test_missing_values_of_pandas_mark_points_without_label(kind):
+    pandas = pytest.importorskip("pandas")
+    y = pandas.Series(["cat", *[None] * 19, "dog", *[None] * 19]).astype(kind)
+    model = ev.DiffusionClassifier().fit(blobs(0, 100), y)
+    assert model.classes_.tolist() == ["cat", "dog"]
+    assert model.transduction_.tolist() == ["cat"] * 20 + ["dog"] * 20
+    assert model.score(blobs(0, 100), y) == 1
 
 
 def test_values_that_are_not_finite_are_refused_in_one_line(moons):

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evolvent.errors import ConfigError
+from evolvent.errors import ConfigError, DataError, ShapeError
 from evolvent.graphs import dense_affinity, gaussian_affinity
 
 
@@ -68,3 +68,17 @@ def test_bad_input(options, message):
 def test_no_points_have_no_neighbours():
     with pytest.raises(ConfigError, match="0 points have 0"):
         gaussian_affinity(torch.zeros(0, 2), 3, sigma=1.0)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), 1e30])
+def test_dense_weights_of_points_that_are_no_numbers_are_refused(value):
+    x = torch.randn(2, 9, 3)
+    x[1, 4, 0] = value
+    with pytest.raises(DataError, match="points must be finite"):
+        dense_affinity(x, 3, sigma_neighbour=2)
+
+
+@pytest.mark.parametrize("x", [torch.zeros(9), torch.zeros(9, 2, dtype=torch.int64)])
+def test_dense_weights_are_of_tables_of_numbers(x):
+    with pytest.raises(ShapeError, match="points are floating-point numbers"):
+        dense_affinity(x, 3, sigma=1.0)

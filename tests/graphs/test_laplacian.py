@@ -120,6 +120,7 @@ def test_components_and_the_largest_one():
     assert len(found.unique()) == 3
     nodes = largest_component(graph)
     assert nodes.tolist() == [0, 3, 5]
+    assert largest_component(SparseMatrix.from_dense(torch.zeros(0, 0))).tolist() == []
     assert subgraph(graph, nodes).dense().tolist() == [[0, 1, 0], [0, 0, 1], [0, 0, 0]]
 
 

@@ -115,6 +115,16 @@ def test_states_shown_are_those_of_fewer_diffusion_steps():
     assert len(short) == 2
 
 
+def test_states_shown_have_names():
+    blocks = network(diffusion_steps=60, blocks=2).moments(frames=3)
+    assert blocks[:3] == ["points", "block 1: convection", "block 1: 1 diffusion step"]
+    assert blocks[-1] == "block 2: 60 diffusion steps"
+    assert network(gamma=0.0).moments() == ["points", "convection"]
+    for model in (network(blocks=2), network(flow="implicit"), network(gamma=0.0)):
+        [path] = model.trajectories(torch.randn(30, 2, dtype=torch.float64))
+        assert len(model.moments()) == len(path)
+
+
 def test_unstable_steps_are_refused_or_warned_of():
     x = torch.randn(30, 2, dtype=torch.float64)
     with pytest.raises(ConfigError, match=r"unstable.*at most"):

@@ -1,7 +1,11 @@
 """Diff-ResNet for few-shot tasks: its graph, its two readings, and what is refused."""
 
+import re
+
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from evolvent import create_model
 from evolvent.errors import ConfigError
@@ -83,6 +87,18 @@ def test_large_steps_are_refused_or_run_with_a_warning():
         make(gamma=2.1 / largest)(x)
     with pytest.warns(UnstableDiffusionWarning, match="too large"):
         make(gamma=2.1 / largest, allow_unstable=True)(x)
+
+
+@given(st.floats(1.01, 9.0), st.integers(1, 12))
+def test_the_steps_that_a_refusal_advises_are_stable(factor, steps):
+    x = points()
+    gamma = 2 * factor / torch.linalg.eigvalsh(make().laplacian(x))[:, -1].max().item()
+    with pytest.raises(ConfigError) as refused:
+        make(gamma=gamma, diffusion_steps=steps)(x)
+    assert len(str(refused.value)) < 300
+    enough, less = re.search(r"take (\d+) diffusion_steps with gamma ([\d.e-]+\d)", str(refused.value)).groups()
+    assert int(enough) * float(less) == pytest.approx(gamma * steps, rel=0.01)
+    make(gamma=float(less), diffusion_steps=int(enough))(x)
 
 
 def test_duplicate_points_have_a_defined_result():

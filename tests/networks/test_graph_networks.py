@@ -107,6 +107,14 @@ def test_features_that_are_no_numbers_are_refused(form):
     assert net(huge, graph(dtype=torch.float32)).shape == (14, 3)
 
 
+@pytest.mark.parametrize(
+    "convert", [lambda W: W.dense(), lambda W: W.to_scipy(), lambda W: torch.stack([W.rows, W.columns])]
+)
+def test_a_graph_of_another_kind_is_refused(convert):
+    with pytest.raises(ShapeError, match="a graph is a SparseMatrix"):
+        make("gcn")(features(), convert(graph()))
+
+
 def test_a_directed_graph_is_refused():
     directed = SparseMatrix.from_dense(torch.eye(14).roll(1, 0))
     for name in ("gcn", "diff_resnet_graph", "appnp"):

@@ -1,13 +1,15 @@
 """Diffusion on graphs: the operator against its matrix, and its flows against the matrix exponential."""
 
+import re
 import warnings
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.sparse import csr_array
 
-from evolvent.errors import ConfigError, ShapeError
+from evolvent.errors import ConfigError, DataError, ShapeError
 from evolvent.graphs import SparseMatrix, gaussian_affinity, largest_component, normalise, subgraph
 from evolvent.operators import GraphDiffusion, UnstableDiffusionWarning
 from evolvent.testing import check_operator
@@ -135,3 +137,32 @@ def test_an_unstable_flow_is_refused_with_a_number_of_steps_that_do():
     assert diffusion.flow(u, 100.0, "explicit", enough).abs().max() < 10
     with pytest.warns(UnstableDiffusionWarning):
         assert diffusion.flow(u, 100.0, "explicit", 20, allow_unstable=True).abs().max() > 1e3
+
+
+@given(st.floats(1.01, 9.0), st.integers(1, 12))
+def test_the_steps_that_a_refusal_advises_are_stable(factor, substeps):
+    diffusion = GraphDiffusion(graph("gcn"))
+    step = factor * diffusion.largest_stable_step
+    with pytest.raises(ConfigError) as refused:
+        diffusion.check_step(step, substeps)
+    enough, less = re.search(r"take (\d+) steps of ([\d.e-]+\d)", str(refused.value)).groups()
+    diffusion.check_step(float(less), int(enough))
+
+
+@pytest.mark.parametrize("weights", [torch.ones(3, 3), csr_array(torch.ones(3, 3).numpy())])
+def test_matrices_of_other_kinds_are_refused(weights):
+    with pytest.raises(ShapeError, match=r"a graph is a SparseMatrix .*from_scipy") as refused:
+        GraphDiffusion(weights)
+    assert len(str(refused.value)) < 300
+
+
+@pytest.mark.parametrize("weight", [-1.0, float("nan")])
+def test_weights_that_no_graph_has_are_refused(weight):
+    with pytest.raises(DataError, match="at least 0"):
+        GraphDiffusion(SparseMatrix.from_dense(torch.tensor([[0.0, weight], [weight, 0.0]])))
+
+
+@pytest.mark.parametrize("method", ["explicit", "implicit", "exponential"])
+def test_whole_numbers_do_not_diffuse(method):
+    with pytest.raises(ShapeError, match=r"u.float\(\)"):
+        GraphDiffusion(graph("row")).flow(torch.ones(30, 2, dtype=torch.int64), 0.5, method)

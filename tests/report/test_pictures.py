@@ -265,6 +265,14 @@ def test_moving_points_keep_one_scale_if_asked():
     assert "each frame scaled" in _animation(dataclasses.replace(shown, one_scale=False), 10)
 
 
+def test_marked_points_stand_out():
+    shown = Animation("walk", np.random.default_rng(0).normal(size=(2, 9, 2)), np.zeros(9, dtype=int))
+    assert 'class="marked"' not in _animation(shown, 9)
+    drawn = _animation(dataclasses.replace(shown, marked=np.arange(9) < 2), 9)
+    assert "points with a label have a rim" in drawn
+    assert drawn.count('class="marked"') == 2 * 3  # in the animation and both still frames
+
+
 def test_paths_are_drawn_over_a_field():
     field = Field("hill", np.zeros((4, 4)), (0.0, 1.0, 0.0, 1.0))
     paths = np.linspace(0, 1, 12).reshape(3, 2, 2)

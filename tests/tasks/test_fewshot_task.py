@@ -79,6 +79,8 @@ def test_findings(make):
     assert np.mean(at_least[1:]) == pytest.approx(found.figures["accuracy"])  # the mean of a count is a sum of tails
     [picture] = found.animations
     assert picture.frames.shape == (2, 35, 2)
+    assert picture.captions == ["before diffusion", "after diffusion"]
+    assert picture.marked.nonzero()[0].tolist() == list(range(5 * task.setup.data.shot))
     assert np.isfinite(picture.frames).all()
 
 

@@ -216,6 +216,8 @@ def test_a_flow_on_a_graph_is_that_of_all_points_and_has_no_regions(task):
     it, found = task(network=diffusing()), material()
     flow = it.conclude(Batches(found.test)).animations[0]
     assert flow.regions is None
+    assert flow.captions == it.model.moments()
+    assert len(flow.captions) == len(flow.frames)
     x = found.test.columns[0]
     rows = torch.linspace(0, len(x) - 1, 30).long()
     with torch.no_grad():

@@ -14,7 +14,7 @@ from sklearn.utils import assert_all_finite, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
-from evolvent._core.checks import check_choice, check_not_negative, check_positive, check_whole
+from evolvent._core.checks import check_choice, check_not_negative, check_positive, check_whole, described
 from evolvent._core.errors import ConfigError, ShapeError
 from evolvent.estimators.competition import label_flow
 from evolvent.estimators.point_graph import PointGraph
@@ -34,9 +34,9 @@ class DiffusionClassifier(ClassifierMixin, BaseEstimator):
     in a few rounds; :func:`~evolvent.estimators.label_flow` says how, and :class:`~evolvent.estimators.PointGraph` how
     the graph is weighted. The equation is that of Wang et al., eq. (7), for labels in place of features.
 
-    In ``y``, -1 marks points without label; in an array of objects None and NaN do so as well, in an array of strings
-    "-1". Points of a connected component without any label are not classified: their shares are zero, and they get
-    -1 again ("-1" for strings). So do new points whose neighbours are all of that kind.
+    In ``y``, -1 marks points without label; in an array of objects None, NaN and pandas' NA do so as well, in an array
+    of strings "-1". Points of a connected component without any label are not classified: their shares are zero, and
+    they get -1 again ("-1" for strings). So do new points whose neighbours are all of that kind.
 
     Memory grows with the number of points times that of neighbours and classes; a million points fit.
 
@@ -145,6 +145,8 @@ class DiffusionClassifier(ClassifierMixin, BaseEstimator):
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The share of points with a known label that are classified correctly; others are left out."""
         known = ~_unlabelled(_column(y))
+        if not known.any():
+            raise ConfigError(f"none of {len(known)} points has a label to compare with. Score points that have one.")
         weight = None if sample_weight is None else np.asarray(sample_weight)[known]
         return super().score(X[known] if hasattr(X, "shape") else np.asarray(X)[known], _column(y)[known], weight)
 
@@ -171,13 +173,16 @@ class DiffusionClassifier(ClassifierMixin, BaseEstimator):
     def _prior(self) -> torch.Tensor | None:
         if self.class_prior is None:
             return None
-        prior = torch.as_tensor(np.asarray(self.class_prior, dtype=float), dtype=torch.float32)
-        if prior.shape != self.classes_.shape or not bool((prior > 0).all()):
+        try:
+            prior = np.asarray(self.class_prior, dtype=float)
+        except (TypeError, ValueError):  # a dictionary, names
+            prior = np.empty(0)
+        if prior.shape != self.classes_.shape or not ((prior > 0) & np.isfinite(prior)).all():
             raise ConfigError(
-                f"class_prior must hold a positive number for each of the {len(self.classes_)} classes, got "
-                f"{np.size(self.class_prior)} of them or one that is not positive."
+                f"class_prior must be a list of positive numbers, one for each of the {len(self.classes_)} classes in "
+                f"the order of classes_, got {described(self.class_prior)}."
             )
-        return prior
+        return torch.as_tensor(prior, dtype=torch.float32)
 
     def _named(self, shares: np.ndarray) -> np.ndarray:
         """The classes with the largest shares; the mark of unlabelled points where all are zero."""
@@ -207,14 +212,23 @@ def _unlabelled(y: np.ndarray) -> np.ndarray:
     if y.dtype.kind in "US":
         return y == np.asarray("-1", dtype=y.dtype.kind)
     if y.dtype.kind == "O":
-        return np.array([value is None or value != value or value in (-1, "-1") for value in y], dtype=bool)
+        return np.array([_is_mark(value) for value in y], dtype=bool)
     return y == -1 if y.dtype.kind in "if" else np.zeros(len(y), dtype=bool)
+
+
+def _is_mark(value: Any) -> bool:
+    try:
+        return value is None or bool(value != value) or value in (-1, "-1")
+    except TypeError:  # pandas does not say whether its NA differs from itself
+        return True
 
 
 def _classes_and_numbers(y: Any) -> tuple[np.ndarray, np.ndarray]:
     """The classes that occur, and the number of each point's class, -1 where there is no label."""
     y = _column(y)
     if y.dtype.kind == "f":
+        if np.isnan(y).any():
+            raise ConfigError("Input y contains NaN. Mark points without label by -1, for example with y.fillna(-1).")
         assert_all_finite(y, input_name="y")
     unlabelled = _unlabelled(y)
     known = y[~unlabelled]

@@ -8,10 +8,10 @@ from evolvent.graphs.components import (
     largest_component,
     subgraph,
 )
-from evolvent.graphs.laplacian import Normalisation, laplacian, normalise, undirected
+from evolvent.graphs.laplacian import Normalisation, check_weights, laplacian, normalise, undirected
 from evolvent.graphs.neighbours import Neighbours, Search, check_points, nearest_neighbours
 from evolvent.graphs.solve import conjugate_gradients
-from evolvent.graphs.sparse import SparseMatrix
+from evolvent.graphs.sparse import SparseMatrix, check_graph
 from evolvent.graphs.spectrum import (
     eigenvalue_bound,
     largest_eigenvalue,
@@ -25,7 +25,9 @@ __all__ = [
     "Normalisation",
     "Search",
     "SparseMatrix",
+    "check_graph",
     "check_points",
+    "check_weights",
     "conjugate_gradients",
     "connected_components",
     "connectivity",

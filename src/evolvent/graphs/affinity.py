@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from evolvent._core.checks import check_positive, check_whole
-from evolvent._core.errors import ConfigError
+from evolvent._core.errors import ConfigError, DataError, ShapeError
 from evolvent.graphs.neighbours import Search, nearest_neighbours
 from evolvent.graphs.sparse import SparseMatrix
 
@@ -83,6 +83,7 @@ def dense_affinity(
     torch.Size([4, 10, 10])
     """
     _check_scale(n_top, sigma, sigma_neighbour, include_self)
+    _check_sets(x)
     count = x.shape[-2]
     kept = n_top - 1 if include_self else n_top
     others = max(kept, sigma_neighbour or 1)
@@ -92,6 +93,8 @@ def dense_affinity(
         )
     centred = x - x.mean(dim=-2, keepdim=True)
     norms = centred.square().sum(dim=-1)
+    if not torch.compiler.is_compiling() and not bool(norms.isfinite().all()):
+        raise DataError("points must be finite, and so must their squares; some are NaN, infinite or too large.")
     squares = norms[..., :, None] + norms[..., None, :] - 2 * (centred @ centred.mT)
     itself = torch.eye(count, dtype=torch.bool, device=x.device)
     squares = squares.clamp(min=0).masked_fill(itself, -1)  # the point itself comes first
@@ -101,6 +104,11 @@ def dense_affinity(
     near = slice(0, kept + 1) if include_self else slice(1, kept + 1)
     weights = _gaussian(nearest[..., near], sigma, scale)
     return torch.zeros_like(squares).scatter(-1, columns[..., near], weights)
+
+
+def _check_sets(x: Tensor) -> None:
+    if x.ndim < 2 or not x.is_floating_point():
+        raise ShapeError(f"points are floating-point numbers (..., N, coordinates), got {x.dtype} {tuple(x.shape)}.")
 
 
 def _check_scale(n_top: int, sigma: float | None, sigma_neighbour: int | None, include_self: bool) -> None:

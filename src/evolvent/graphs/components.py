@@ -29,7 +29,7 @@ def connected_components(graph: SparseMatrix) -> Tensor:
 def largest_component(graph: SparseMatrix) -> Tensor:
     """The nodes of the largest connected component, ascending; the first of equally large ones."""
     found = connected_components(graph)
-    return (found == torch.bincount(found).argmax()).nonzero().flatten()
+    return (found == torch.bincount(found, minlength=1).argmax()).nonzero().flatten()
 
 
 def subgraph(graph: SparseMatrix, nodes: Tensor) -> SparseMatrix:

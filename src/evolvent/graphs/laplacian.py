@@ -38,7 +38,7 @@ def normalise(weights: Matrix, kind: Normalisation) -> Matrix:
     [[0.0, 1.0], [0.5, 0.5]]
     """
     check_choice("normalisation", kind, get_args(Normalisation))
-    _check_weights(weights)
+    check_weights(weights)
     if kind == "row":
         return _scaled(weights, _power(_row_sums(weights), -1.0), None)
     if kind == "gcn":
@@ -71,7 +71,8 @@ def _check_square(weights: SparseMatrix | Tensor) -> None:
         raise ShapeError(f"the weights of a graph form a square matrix, got shape {tuple(weights.shape)}.")
 
 
-def _check_weights(weights: SparseMatrix | Tensor) -> None:
+def check_weights(weights: SparseMatrix | Tensor) -> None:
+    """Refuse what is not a square matrix of numbers of at least 0."""
     _check_square(weights)
     values = weights.values if isinstance(weights, SparseMatrix) else weights
     if not torch.compiler.is_compiling() and not bool((values >= 0).all()):

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from evolvent._core.checks import described
 from evolvent._core.errors import ShapeError
 
 
@@ -226,6 +227,15 @@ class SparseMatrix:
     def __repr__(self) -> str:
         rows, columns = self.shape
         return f"SparseMatrix({rows:,} x {columns:,}, {len(self.columns):,} entries, {self.dtype})"
+
+
+def check_graph(graph: Any) -> None:
+    """Refuse what is not a sparse matrix, such as one of another library."""
+    if not isinstance(graph, SparseMatrix):
+        raise ShapeError(
+            f"a graph is a SparseMatrix of the weights of its edges, got {described(graph)}. Make one of them with "
+            "SparseMatrix.from_dense, from_scipy, or from_entries(rows, columns, weights, shape)."
+        )
 
 
 def _check_entries(rows: Tensor, columns: Tensor, values: Tensor, shape: tuple[int, int]) -> None:

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from evolvent._core.errors import ConfigError, DataError, ShapeError
 from evolvent._core.masks import keep_mask
-from evolvent.graphs import SparseMatrix
+from evolvent.graphs import SparseMatrix, check_graph
 from evolvent.networks._options import Count, Dropout, NetworkOptions, NumClasses
 from evolvent.networks._registry import ModelSpec, create_model
 
@@ -86,6 +86,7 @@ class GraphNetwork(nn.Module):
         return u.squeeze(1) if self.initialisations == 1 else u
 
     def _check(self, x: Nodes, graph: SparseMatrix) -> None:
+        check_graph(graph)
         if len(x.shape) != 2 or x.shape[1] != self.in_features:
             raise ShapeError(
                 f"this network takes nodes of {self.in_features} features, as (nodes, features), got {tuple(x.shape)}. "

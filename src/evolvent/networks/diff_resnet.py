@@ -158,6 +158,15 @@ class DiffusionNetwork(PointNetwork):
                 path += [f.diffusion.flow(moved, f.gamma * h * k, f.flow, k, allow_unstable=unstable) for k in counts]
         return [path]
 
+    def moments(self, frames: int = _FRAMES) -> list[str]:
+        """What each state of :meth:`trajectories` is: after so many diffusion steps of which block."""
+        found, blocks = ["points"], self._blocks(self.evolution)
+        for j, f in enumerate(blocks):
+            block = f"block {j + 1}: " if len(blocks) > 1 else ""
+            counts = _spread(f.diffusion_steps, frames) if f.time > 0 else []
+            found += [f"{block}convection", *(f"{block}{k:,} diffusion step{'s' * (k > 1)}" for k in counts)]
+        return found
+
     @staticmethod
     def _blocks(evolution: Evolution) -> list[Any]:
         return [evolution.dynamics_at(j) for j in range(evolution.steps)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from dataclasses import dataclass
 from typing import Annotated, Literal, TypeAlias
@@ -120,9 +121,12 @@ class FewShotNetwork(nn.Module):
         largest = torch.linalg.eigvalsh(L[doubtful] if L.ndim > 2 else L)[..., -1].max().item()
         if gamma * largest <= 2 * (1 + 1e-5):
             return
+        strength = gamma * self.options.diffusion_steps
+        enough = math.ceil(1.01 * strength * largest / 2)  # so that the step is stable as it is printed
         told = (
             f"gamma {gamma:g} is too large for explicit diffusion on the graph of an episode, whose largest eigenvalue "
-            f"is {largest:.3f}. Take gamma up to {2 / largest:.3f} and more diffusion_steps"
+            f"is {largest:.3f}; gamma up to {2 / largest:.3f} is stable. For the same strength take {enough} "
+            f"diffusion_steps with gamma {strength / enough:.3g}"
         )
         if not self.options.allow_unstable:
             raise ConfigError(f"{told}, or set allow_unstable.")

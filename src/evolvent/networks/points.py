@@ -55,6 +55,10 @@ class PointNetwork(nn.Module):
         self._check(x)
         return [[parts(state)[0] for state in self.evolution.trajectory(self.lift(x))]]
 
+    def moments(self) -> list[str]:
+        """What each state of :meth:`trajectories` is, in words; empty where its number says all."""
+        return []
+
     def _check(self, x: Tensor) -> None:
         check_numbers(x, self, "this network")
         if x.ndim != 2 or x.shape[1] != self.in_features:

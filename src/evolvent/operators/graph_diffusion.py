@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable
 from functools import cached_property
@@ -10,10 +11,12 @@ from typing import Any, Literal, TypeAlias, get_args
 import torch
 from torch import Tensor
 
-from evolvent._core.checks import check_choice, check_not_negative, check_whole
+from evolvent._core.checks import check_choice, check_not_negative, check_whole, described
 from evolvent._core.errors import ConfigError, ShapeError
 from evolvent.graphs import (
     SparseMatrix,
+    check_graph,
+    check_weights,
     conjugate_gradients,
     eigenvalue_bound,
     laplacian,
@@ -40,7 +43,7 @@ class GraphDiffusion(DiffusionOperator):
     kept for it.
 
     Args:
-        weights: :math:`W`, normalised or not, sparse; see :func:`evolvent.graphs.normalise`.
+        weights: :math:`W`, not negative, normalised or not, sparse; see :func:`evolvent.graphs.normalise`.
 
     Shape: (N, ...) to the same: the first axis counts the nodes.
 
@@ -55,6 +58,9 @@ class GraphDiffusion(DiffusionOperator):
 
     def __init__(self, weights: SparseMatrix) -> None:
         super().__init__()
+        check_graph(weights)
+        if not torch.compiler.is_compiling():
+            check_weights(weights)
         self.laplacian = laplacian(weights)
         self._propagators: dict[float, SparseMatrix] = {}
 
@@ -147,7 +153,7 @@ class GraphDiffusion(DiffusionOperator):
                 stacklevel=3,
             )
             return
-        enough = int(-(-step * substeps // largest))
+        enough = math.ceil(1.001 * step * substeps / largest)  # so that the step is stable as it is printed
         raise ConfigError(
             f"explicit diffusion with gamma = {step:g} is unstable on this graph: at most {largest:.4g} is stable. For "
             f"the same strength take {enough} steps of {step * substeps / enough:.4g} instead of {substeps}, or flow "
@@ -155,6 +161,8 @@ class GraphDiffusion(DiffusionOperator):
         )
 
     def _check_nodes(self, u: Tensor) -> None:
+        if not (u.is_floating_point() or u.is_complex()):
+            raise ShapeError(f"diffusion takes floating-point features, got {described(u)}. Convert them: u.float().")
         if u.shape[:1] != (len(self.laplacian),):
             raise ShapeError(
                 f"diffusion on a graph of {len(self.laplacian)} nodes takes features with as many rows, got shape "

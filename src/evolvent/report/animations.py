@@ -35,14 +35,17 @@ def _animation(animation: Animation, limit: int) -> str:
     kept = evenly(animation.frames.shape[1], limit)
     frames, labels = np.nan_to_num(animation.frames.astype(np.float64))[:, kept], animation.labels[kept]
     places = _places(frames, animation.one_scale)
+    marked = np.zeros(len(labels), dtype=bool) if animation.marked is None else animation.marked[kept]
     description = f"{animation.title}: {len(kept)} points, coloured by class"
-    moving = _svg(f"{description}, moving from first to last", _moving(places, labels))
+    moving = _svg(f"{description}, moving from first to last", _moving(places, labels, marked))
     captions = animation.captions or [f"t = {t} of {len(places) - 1}" for t in range(len(places))]
-    panels = [figure(moving, f"Through time{'' if animation.one_scale else ', each frame scaled'}", "card moving")]
+    scaled = "" if animation.one_scale else ", each frame scaled"
+    rims = "; points with a label have a rim" if marked.any() else ""
+    panels = [figure(moving, f"Through time{scaled}{rims}", "card moving")]
     if animation.regions is not None:
         regions = _decisions(animation, frames[0], labels)
         panels.insert(0, figure(regions, "Decision regions", "card"))
-    return f'<div class="panels flows">{"".join(panels)}</div>{_stills(places, labels, captions, description)}'
+    return f'<div class="panels flows">{"".join(panels)}</div>{_stills(places, labels, marked, captions, description)}'
 
 
 def _places(frames: np.ndarray, one_scale: bool) -> np.ndarray:
@@ -59,7 +62,7 @@ def _scaled(points: np.ndarray, centre: np.ndarray, size: float | np.ndarray) ->
     return np.round(offset + SIDE / 2, 1)
 
 
-def _moving(places: np.ndarray, labels: np.ndarray) -> str:
+def _moving(places: np.ndarray, labels: np.ndarray, marked: np.ndarray) -> str:
     """Every circle holds its whole path, and starts where the path does."""
     shown = places[evenly(len(places), MOST)]
     timing = f'dur="{SECONDS}s" repeatCount="indefinite"'
@@ -70,7 +73,7 @@ def _moving(places: np.ndarray, labels: np.ndarray) -> str:
             f'<animate attributeName="{axis}" {timing} values="{path}"/>'
             for axis, path in zip(("cx", "cy"), paths, strict=True)
         )
-        circles.append(f"{_circle(places[0, k], label, 3.2)}{moves}</circle>")
+        circles.append(f"{_circle(places[0, k], label, 3.2, marked[k])}{moves}</circle>")
     arrival = (len(shown) - 1) / (len(shown) - 1 + REST)
     clock = (
         f'<path class="clock" d="M{MARGIN} {SIDE - 3}H{SIDE - MARGIN}" pathLength="1" stroke-dasharray="1" '
@@ -80,11 +83,14 @@ def _moving(places: np.ndarray, labels: np.ndarray) -> str:
     return clock + "".join(circles)
 
 
-def _stills(places: np.ndarray, labels: np.ndarray, captions: Sequence[str], description: str) -> str:
+def _stills(
+    places: np.ndarray, labels: np.ndarray, marked: np.ndarray, captions: Sequence[str], description: str
+) -> str:
     strip = []
     for t in evenly(len(places), STILLS):
         dots = "".join(
-            f"{_circle(p, label, 4.0)}</circle>" for p, label in zip(places[t], labels.tolist(), strict=True)
+            f"{_circle(p, label, 4.0, mark)}</circle>"
+            for p, label, mark in zip(places[t], labels.tolist(), marked, strict=True)
         )
         still = _svg(f"{description}, frame {t} of {len(places) - 1}", dots)
         strip.append(figure(still, captions[t]))
@@ -127,9 +133,10 @@ def _bars(classes: np.ndarray, x: float, y: float, width: float, height: float) 
     return f'<g stroke-width="{down + 0.4:.2f}">{"".join(bars)}</g>'
 
 
-def _circle(place: np.ndarray, label: int, radius: float) -> str:
+def _circle(place: np.ndarray, label: int, radius: float, marked: bool = False) -> str:
     x, y = _numbers(place.tolist())
-    return f'<circle cx="{x}" cy="{y}" r="{radius}" fill="{series_colour(label)}">'
+    look = f'r="{2 * radius}" class="marked"' if marked else f'r="{radius}"'
+    return f'<circle cx="{x}" cy="{y}" {look} fill="{series_colour(label)}">'
 
 
 def _numbers(values: Sequence[float]) -> list[str]:

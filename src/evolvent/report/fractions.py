@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 from evolvent.report.configuration import differences, leaves, scalar
-from evolvent.report.lines import Bundle, Frame, Line, drawable, line_panel, values_table
+from evolvent.report.lines import Bundle, Frame, line_panel, values_table
 from evolvent.report.markup import legend, section
 from evolvent.report.runs import Series
+from evolvent.report.sweeps import seed_lines
 from evolvent.tasks.findings import Figure
 
 _SHARE = ("recipe", "variant", "seed", "data.fraction")  # what may differ in a family
@@ -40,7 +39,9 @@ def fraction_bundles(all_series: Sequence[Series]) -> dict[Figure, list[Bundle]]
     bundles: dict[Figure, list[Bundle]] = {}
     for label, family in zip(_labels(found), found, strict=True):
         of_score = bundles.setdefault(family[0].kinds[0], [])
-        of_score.append(Bundle(label, len(of_score), _seed_lines(family)))
+        of_score.append(
+            Bundle(label, len(of_score), seed_lines([(_fraction(series) or 0.0, series) for series in family]))
+        )
     return bundles
 
 
@@ -75,18 +76,6 @@ def _setting(series: Series, ignored: tuple[str, ...] = _SHARE) -> dict[str, Any
 def _fraction(series: Series) -> float | None:
     """The share of the training data that a variant uses; None if its task has no such setting."""
     return getattr(series.records[0].cell.data, "fraction", None)
-
-
-def _seed_lines(family: Sequence[Series]) -> list[Line]:
-    """For each seed the scores of those variants that are finished with it."""
-    points: dict[int, list[tuple[float, float]]] = {}
-    for series in family:
-        for record in series.records:
-            value = record.result.figures.get(record.result.score.name) if record.result else None
-            if value is not None:
-                points.setdefault(record.cell.seed, []).append((_fraction(series) or 0.0, value))
-    arrays = [np.asarray(sorted(of_seed)) for of_seed in points.values()]
-    return [drawable(array[:, 0], array[:, 1]) for array in arrays]
 
 
 def _labels(found: Sequence[Sequence[Series]]) -> list[str]:

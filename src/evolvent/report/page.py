@@ -34,6 +34,7 @@ from evolvent.report.stability import stability_section
 from evolvent.report.study import read_study_page, study_header, study_settings
 from evolvent.report.subjects import Subject, read_subjects
 from evolvent.report.summary import SummaryRow, ranked, series_row
+from evolvent.report.sweeps import sweeps_section
 from evolvent.report.tables import tables_section
 from evolvent.report.theme import style_sheet
 from evolvent.report.weight_spectra import spectra_section
@@ -72,6 +73,7 @@ def report_html(runs: Sequence[Run | Path]) -> str:
         _note(all_series, drawn),
         training_section(drawn),
         fractions_section(all_series),
+        sweeps_section(all_series),
         *findings_sections(subjects),
         angles_section(drawn),
         clusters_section(drawn),

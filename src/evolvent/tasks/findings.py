@@ -159,10 +159,11 @@ class Animation:
     """Points of the plane that move, and optionally which class each point of the plane is given.
 
     ``captions`` say what each frame is; without them frames are numbered. Each frame fills the picture, unless
-    ``one_scale`` keeps places where they are.
+    ``one_scale`` keeps places where they are. ``marked`` points, those with a label, are drawn
+    larger and with a rim.
 
-    Shape: frames (T, N, 2); labels (N,); regions (rows, columns), the first row the lowest, over the rectangle
-    ``extent`` = (left, right, bottom, top) of the first frame's plane.
+    Shape: frames (T, N, 2); labels (N,); marked bool (N,); regions (rows, columns), the first row the lowest, over the
+    rectangle ``extent`` = (left, right, bottom, top) of the first frame's plane.
     """
 
     title: str
@@ -172,6 +173,7 @@ class Animation:
     extent: tuple[float, float, float, float] | None = None
     captions: list[str] = field(default_factory=list)
     one_scale: bool = False
+    marked: np.ndarray | None = None
 
 
 @dataclass(frozen=True)

@@ -184,9 +184,12 @@ class Points(Task):
             x, y = test.source.take(torch.arange(len(test.source)), test.seed, 0)
             rows = evenly_chosen(len(x), self.setup.settings.shown)
             path, labels = feature_path(self.model, x)[:, rows], y[rows].numpy()
+            moments = self.model.moments()
             if path.isfinite().all():
+                captions = moments if len(moments) == len(path) else []
                 regions = decision_regions(self.model, 1.1 * x.abs().max().item(), self.setup.settings.grid)
-                found.animations.append(Animation("Flow of the points", self._view(path), labels, *regions))
+                shown = Animation("Flow of the points", self._view(path), labels, *regions, captions=captions)
+                found.animations.append(shown)
             if self.record is not None and self.record.count > 1:
                 path = self.record.path().nan_to_num()
                 captions = [f"epoch {k}" for k in range(len(path))]

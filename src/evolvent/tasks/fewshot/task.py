@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from pydantic import Field
 from torch import Tensor, nn
@@ -200,8 +201,12 @@ class FewShot(Task):
             x = episode.points
             before, after = network.convect(x)[0], network.forward_features(x)[0]
         frames = tsne_pair(before.cpu(), after.cpu(), test.seed)
-        title = "Features of one task before and after diffusion (t-SNE)"
-        return Animation(title, frames.numpy(), episode.labels[0].cpu().numpy())
+        labels = episode.labels[0].cpu().numpy()
+        return Animation(
+            "Features of one task before and after diffusion (t-SNE)",
+            frames.numpy(), labels,
+            captions=["before diffusion", "after diffusion"], marked=np.arange(len(labels)) < episode.support,
+        )  # fmt: skip
 
     def _check_method(self) -> None:
         method, diffuses = self.setup.settings.method, self.model.diffuses
