@@ -42,6 +42,32 @@ class Rippled(Hot):
         return self.model(x - 2e-6 * torch.sin(1e6 * x) - 0)
 
 
+class Scaled(Hot):
+    """Scores times a number: the same classes, with another certainty."""
+
+    def __init__(self, model: nn.Module, factor: float) -> None:
+        super().__init__(model)
+        self.factor = factor
+
+    def forward(self, x):
+        return self.factor * self.model(x)
+
+
+class Borrowed(Hot):
+    """Answers of one network, gradients of another with random weights."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__(model)
+        self.other = copy.deepcopy(model)
+        generator = torch.Generator().manual_seed(3)
+        for weight in self.other.parameters():
+            nn.init.normal_(weight, 0, 0.2, generator)
+
+    def forward(self, x):
+        other = self.other(x)
+        return self.model(x).detach() + other - other.detach()
+
+
 class Noisy(Hot):
     """Random at evaluation."""
 
@@ -70,10 +96,10 @@ def test_an_ordinary_network_is_trusted(convnet, digits):
     told = []
     found = audit(convnet, digits, tell=told.append)
     assert found.trusted, found.verdict
-    assert found.verdict == "trust the figure: all 5 checks for masked gradients are passed"
+    assert found.verdict == "trust the figure: all 6 checks for masked gradients are passed"
     assert checks(found) == {
-        "gradients": True, "iteration": True, "search without gradients": True, "transfer": True, "fixed steps": None,
-        "expectation": None, "larger budgets": True,
+        "gradients": True, "iteration": True, "margin": True, "search without gradients": True, "transfer": True,
+        "fixed steps": None, "expectation": None, "larger budgets": True,
     }  # fmt: skip
     assert found.accuracies["PGD"] <= found.accuracies["FGSM"] < found.accuracies["clean"]
     assert found.sweep[-1] == 0
@@ -102,6 +128,21 @@ def test_gradients_that_mislead_are_caught_by_attacks_without_them(convnet, digi
     assert checks(found)["gradients"]
     assert checks(found)["search without gradients"] is False or checks(found)["transfer"] is False
     assert not found.trusted
+
+
+@pytest.mark.parametrize("factor", [1e-3, 10.0])
+def test_scores_of_an_unusual_scale_are_caught_by_the_margin(factor, convnet, digits):
+    """Gradients of the cross-entropy exist and help, but point elsewhere: it sees no runner-up, or rounds the true class."""
+    found = audit(Scaled(convnet, factor), digits, eps=0.15)
+    assert [name for name, passed in checks(found).items() if passed is False][0] == "margin"
+    assert found.accuracies["margin"] == pytest.approx(audit(convnet, digits, eps=0.15).accuracies["margin"], abs=0.02)
+    assert "PGD on the difference of scores leaves" in found.verdict
+
+
+def test_wrong_gradients_are_caught_at_a_budget_too_small_to_change_anything(convnet, digits):
+    found = audit(Borrowed(convnet), digits, eps=0.005)
+    assert [name for name, passed in checks(found).items() if passed is False] == ["larger budgets"]
+    assert "a search without gradients leaves" in found.verdict
 
 
 @pytest.fixture(scope="module")
