@@ -47,6 +47,16 @@ def test_mixed_derivatives_and_laplacians_fall_back_too():
     torch.testing.assert_close(found.laplacian, torch.polygamma(1, product) * x.square().sum(1))
 
 
+def test_attention_has_higher_derivatives():
+    attention = nn.MultiheadAttention(6, 2, batch_first=True).double()
+    x, direction, h = torch.rand(2, 3, 6, dtype=torch.float64), torch.ones(6, dtype=torch.float64), 1e-3
+    f = lambda x: attention(x, x, x, need_weights=False)[0]  # noqa: E731
+    with pytest.warns(JetFallbackWarning, match="MultiheadAttention"):
+        found = jet(f, x, direction, 2)
+    difference = (f(x + h * direction) - 2 * f(x) + f(x - h * direction)) / h**2
+    torch.testing.assert_close(found[2], difference, rtol=1e-4, atol=1e-4)
+
+
 def test_normalisations_are_right_in_the_fallback(agrees):
     """PyTorch takes their statistics for constants from the second derivative on."""
     x, direction = torch.randn(4, 3), torch.randn(3)

@@ -129,3 +129,8 @@ def test_what_is_wrong_is_said():
         GoverningEquation([*polynomial_terms(), polynomial_terms()[1]])
     with pytest.raises(UnknownNameError, match="Points have y, t"):
         GoverningEquation()(heat, {"y": torch.rand(1), "t": torch.rand(1)})
+    with pytest.raises(ConfigError, match="coefficient of 'u' must be a finite number, got nan"):
+        GoverningEquation(coefficients={"u": float("nan")})
+    curved = Term("u_xx^2", lambda u: u["xx"] ** 2, {"x": 1})
+    with pytest.raises(ConfigError, match=r"derivative 2 in x, but only 1 .* Term\(text, function, \{'x': 2\}\)"):
+        GoverningEquation([curved], {"u_xx^2": 1})(heat, {"x": torch.rand(1), "t": torch.rand(1)})

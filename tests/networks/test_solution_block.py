@@ -1,5 +1,7 @@
 """Blocks that are asked for features at coordinates: their arithmetic, other resolutions, and what they warn of."""
 
+import math
+
 import pytest
 import torch
 from torch import nn
@@ -87,6 +89,12 @@ def test_coordinates_outside_of_the_trained_range_are_warned_of(shift, t, name):
     d = block.points[:2].detach() + shift
     with pytest.warns(ExtrapolationWarning, match=name):
         block.query(h, d, t)
+
+
+def test_times_that_are_no_numbers_are_warned_of():
+    block = block_of()
+    with pytest.warns(ExtrapolationWarning, match="t from nan"):
+        block.query(features(), block.points[:2].detach(), math.nan)
 
 
 def test_places_of_the_wrong_shape_are_refused():

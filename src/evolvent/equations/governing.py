@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -64,6 +65,8 @@ class GoverningEquation(nn.Module):
             for name, number in (coefficients or {}).items():
                 if name not in names:
                     raise UnknownNameError("term", name, names)
+                if not math.isfinite(number):
+                    raise ConfigError(f"the coefficient of {name!r} must be a finite number, got {number}.")
                 self.alpha[names.index(name)] = number
 
     def orders(self) -> dict[str, int]:

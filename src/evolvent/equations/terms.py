@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from evolvent._core.errors import UnknownNameError
+from evolvent._core.errors import ConfigError, UnknownNameError
 
 _COORDINATE = re.compile(r"[^\W\d_]\d*")
 
@@ -107,6 +107,12 @@ class Derivatives:
         """The derivative in a coordinate; order 0 is u."""
         if coordinate not in self.along:
             raise UnknownNameError("coordinate", coordinate, self.along, f"There are {', '.join(self.along)}.")
+        known = len(self.along[coordinate])
+        if order > known:
+            raise ConfigError(
+                f"a term takes derivative {order} in {coordinate}, but only {known} are computed. "
+                f"Say what it needs: Term(text, function, {{'{coordinate}': {order}}})."
+            )
         return self.along[coordinate][order - 1] if order else self.value
 
 

@@ -8,6 +8,7 @@ from torch import nn
 
 import evolvent as ev
 from evolvent.analysis import AttackWarning, audit_masking
+from evolvent.analysis.robustness import audit as audit_module
 from evolvent.analysis.robustness.twins import MeanAnswer, is_random, substitute, unrolled
 from evolvent.dynamics import Residual
 from evolvent.errors import ConfigError
@@ -42,6 +43,32 @@ class Rippled(Hot):
         return self.model(x - 2e-6 * torch.sin(1e6 * x) - 0)
 
 
+class Scaled(Hot):
+    """Scores times a number: the same classes, with another certainty."""
+
+    def __init__(self, model: nn.Module, factor: float) -> None:
+        super().__init__(model)
+        self.factor = factor
+
+    def forward(self, x):
+        return self.factor * self.model(x)
+
+
+class Borrowed(Hot):
+    """Answers of one network, gradients of another with random weights."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__(model)
+        self.other = copy.deepcopy(model)
+        generator = torch.Generator().manual_seed(3)
+        for weight in self.other.parameters():
+            nn.init.normal_(weight, 0, 0.2, generator)
+
+    def forward(self, x):
+        other = self.other(x)
+        return self.model(x).detach() + other - other.detach()
+
+
 class Noisy(Hot):
     """Random at evaluation."""
 
@@ -70,10 +97,10 @@ def test_an_ordinary_network_is_trusted(convnet, digits):
     told = []
     found = audit(convnet, digits, tell=told.append)
     assert found.trusted, found.verdict
-    assert found.verdict == "trust the figure: all 5 checks for masked gradients are passed"
+    assert found.verdict == "trust the figure: all 6 checks for masked gradients are passed"
     assert checks(found) == {
-        "gradients": True, "iteration": True, "search without gradients": True, "transfer": True, "fixed steps": None,
-        "expectation": None, "larger budgets": True,
+        "gradients": True, "iteration": True, "margin": True, "search without gradients": True, "transfer": True,
+        "fixed steps": None, "expectation": None, "larger budgets": True,
     }  # fmt: skip
     assert found.accuracies["PGD"] <= found.accuracies["FGSM"] < found.accuracies["clean"]
     assert found.sweep[-1] == 0
@@ -102,6 +129,20 @@ def test_gradients_that_mislead_are_caught_by_attacks_without_them(convnet, digi
     assert checks(found)["gradients"]
     assert checks(found)["search without gradients"] is False or checks(found)["transfer"] is False
     assert not found.trusted
+
+
+@pytest.mark.parametrize("factor", [1e-3, 10.0])
+def test_scores_of_an_unusual_scale_are_caught_by_the_margin(factor, convnet, digits):
+    """The cross-entropy has gradients that help, but point elsewhere: no class is the runner-up, or one is rounded."""
+    found = audit(Scaled(convnet, factor), digits, eps=0.15, queries=20)
+    assert next(name for name, passed in checks(found).items() if passed is False) == "margin"
+    assert "PGD on the difference of scores leaves" in found.verdict
+
+
+def test_wrong_gradients_are_caught_at_a_budget_too_small_to_change_anything(convnet, digits):
+    found = audit(Borrowed(convnet), digits, eps=0.005)
+    assert [name for name, passed in checks(found).items() if passed is False] == ["larger budgets"]
+    assert "a search without gradients leaves" in found.verdict
 
 
 @pytest.fixture(scope="module")
@@ -148,6 +189,17 @@ def test_random_networks_are_attacked_in_expectation(convnet, digits):
     again = audit(Noisy(convnet), (digits[0][:30], digits[1][:30]), queries=20)
     assert torch.equal(torch.random.get_rng_state(), state)
     assert again == found
+
+
+def test_one_image_decides_nothing(convnet, digits, monkeypatch):
+    left = {"PGD": 0.5, "margin": 0.45, "Square": 0.4}
+    leaves = lambda self, attack, source, eps: left["margin" if attack.loss == "margin" else "PGD"]  # noqa: E731
+    images, labels = digits[0][:20] / 255, digits[1][:20]
+    auditor = audit_module._Auditor(convnet, images, labels, 1, 1, 0)
+    auditor.accuracies |= left
+    monkeypatch.setattr(audit_module._Auditor, "_leaves", leaves)
+    assert auditor._margin(EPS).passed
+    assert not auditor._not_beaten("search without gradients", "Square", "two images").passed
 
 
 def test_twins(odenet, digits):

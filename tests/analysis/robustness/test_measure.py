@@ -182,6 +182,7 @@ def test_a_missing_package_is_named_with_the_extra(monkeypatch):
     [
         ({"eps": [3]}, r"eps is 3, but pixels lie between 0 and 1, .* Did you mean 3/255\?"),
         ({"eps": [8.0]}, "Did you mean 8/255"),
+        ({"eps": [255]}, r"Give less than 1, as in 3/255\."),
         ({"eps": [-0.1]}, "must be positive"),
         ({"eps": []}, "needs a budget"),
         ({"images": torch.randn(60, 1, 8, 8)}, r"values from -.* put it in front of the model"),

@@ -45,7 +45,7 @@ def make_attack(name: str) -> Attack:
     """An attack with its default settings, by name.
 
     >>> make_attack("pgd")
-    PGD(steps=3, step_size=0.00392156862745098, random_start=False, stop=False)
+    PGD(steps=3, step_size=0.00392156862745098, random_start=False, stop=False, loss='ce')
     """
     return ATTACKS.get(name)()
 

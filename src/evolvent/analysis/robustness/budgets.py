@@ -16,9 +16,9 @@ def check_budgets(budgets: Sequence[float], name: str = "eps") -> None:
         raise ConfigError("an attack needs a budget eps, such as 3/255, got none.")
     for eps in budgets:
         if eps >= 1:
+            meant = f"Did you mean {eps:g}/255?" if eps < 255 else "Give less than 1, as in 3/255."
             raise ConfigError(
-                f"{name} is {eps:g}, but pixels lie between 0 and 1, so that every image is within reach. "
-                f"Did you mean {eps:g}/255?"
+                f"{name} is {eps:g}, but pixels lie between 0 and 1, so that every image is within reach. {meant}"
             )
         if not eps > 0:
             raise ConfigError(f"{name} must be positive, as in 3/255, got {eps:g}.")

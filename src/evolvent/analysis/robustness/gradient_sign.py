@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from torch import Generator, Tensor, nn
 
-from evolvent._core.checks import check_positive, check_whole
-from evolvent.analysis.robustness.attack import ATTACKS, Attack, ascent, cross_entropy, random_start, within
+from evolvent._core.checks import check_choice, check_positive, check_whole
+from evolvent.analysis.robustness.attack import (
+    ATTACKS,
+    Attack,
+    Objective,
+    ascent,
+    cross_entropy,
+    margin,
+    random_start,
+    within,
+)
 
 
 @dataclass(frozen=True)
@@ -38,15 +48,19 @@ class PGD(Attack):
         step_size: :math:`\alpha`; None is :math:`2.5\, \varepsilon / steps`, as Madry et al. advise.
         random_start: begin at a random point of the ball.
         stop: leave an image alone once it is misclassified, as an attacker would; else all steps are made.
+        loss: ``"ce"`` is the cross-entropy; ``"margin"`` the largest other score minus that of the true class (Carlini
+            and Wagner 2017), whose gradient neither vanishes nor turns with the scale of the scores.
     """
 
     steps: int = 3
     step_size: float | None = 1 / 255
     random_start: bool = False
     stop: bool = False
+    loss: Literal["ce", "margin"] = "ce"
     name = "pgd"
 
     def __post_init__(self) -> None:
+        check_choice("loss", self.loss, ("ce", "margin"))
         check_whole(steps=self.steps)
         if self.step_size is not None:
             check_positive(step_size=self.step_size)
@@ -56,7 +70,7 @@ class PGD(Attack):
         found = random_start(images, eps, generator) if self.random_start else images.clone()
         left = torch.arange(len(images), device=images.device)
         for _ in range(self.steps):
-            here = ascent(model, found[left], cross_entropy(labels[left]))
+            here = ascent(model, found[left], self._objective(labels[left]))
             if self.stop:
                 right = here.scores.argmax(1) == labels[left]
                 left, here = left[right], here._replace(gradient=here.gradient[right])
@@ -64,6 +78,9 @@ class PGD(Attack):
                     break
             found[left] = within(found[left] + size * here.gradient.sign(), images[left], eps)
         return found
+
+    def _objective(self, labels: Tensor) -> Objective:
+        return cross_entropy(labels) if self.loss == "ce" else lambda scores: -margin(scores, labels)
 
 
 ATTACKS.add(FGSM.name, FGSM)
