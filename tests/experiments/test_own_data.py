@@ -128,6 +128,14 @@ def test_predictions_refuse_what_they_cannot_take(trained, tmp_path):
         predictor("none.png")
     with pytest.raises(ConfigError, match="there are no images to predict"):
         predictor([])
+    for one in (None, 5, Image.new("L", (14, 10))):
+        with pytest.raises(ConfigError, match="takes paths of files, or images as an array, got"):
+            predictor(one)
+    with pytest.raises(ConfigError, match=r"ev\.load_predictor takes the path of a folder, got None"):
+        ev.load_predictor(None)
+    Image.fromarray(np.full((10, 14), 40_000, np.uint16)).save(tmp_path / "deep.png")
+    with pytest.raises(DataError, match=r"deep\.png has more than 8 bits a pixel"):
+        predictor(tmp_path / "deep.png")
     with pytest.raises(ConfigError, match="--out is for the masks"):
         answer("predict", str(trained / "run"), str(trained / "pictures/dark"), "--out", str(tmp_path))
     (tmp_path / "empty").mkdir()
@@ -298,6 +306,8 @@ def test_numbers_that_are_not_finite_are_refused(flowers):
     for value in (float("nan"), float("inf")):
         with pytest.raises(DataError, match="row 1 of 2 has numbers that are not finite"):
             predictor([[12.5, -10], [1, value]])
+    with pytest.raises(ConfigError, match="there are no points to predict"):
+        predictor([])
 
 
 def test_few_images_fill_one_batch(tmp_path):
