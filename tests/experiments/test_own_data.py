@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 import evolvent as ev
 from evolvent import cli
 from evolvent.data import from_arrays, from_csv, from_folder, load
-from evolvent.errors import ConfigError, DataError, ModelFileError, ShapeError, UnknownNameError
+from evolvent.errors import ConfigError, DataError, ModelFileError, ShapeError, StorageError, UnknownNameError
 from evolvent.experiments import load_recipe, read_record
 from evolvent.experiments.recipe import Cell, overlay
 
@@ -253,6 +253,13 @@ def test_what_cannot_be_trained_is_said():
     data = from_arrays(np.zeros((10, 4, 4), np.uint8), np.arange(10) % 2)
     with pytest.raises(UnknownNameError, match=r"unknown network or recipe 'resnt'. Did you mean 'resnet'"):
         ev.train("resnt", data)
+    for other in (5, "folder"):
+        with pytest.raises(ConfigError, match=r"data are made by ev\.data\.from_folder"):
+            ev.train("resnet", other)
+    with pytest.raises(ConfigError, match="out takes the path of a folder, got 5"):
+        ev.train("resnet", data, out=5)
+    with pytest.raises(StorageError, match="a part of its path is a file"):
+        ev.train("resnet", data, out=__file__)
     with pytest.raises(ConfigError, match=r"made by ev.create_model"):
         ev.train(nn.Linear(2, 2), data)
     with pytest.raises(ConfigError, match="say what resnet is trained on"):

@@ -8,12 +8,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from evolvent._core.errors import ConfigError, EvolventError, ShapeError, UnknownNameError, shortened
 
 Name = TypeVar("Name", bound=str)
+_ARRAYS = (Tensor, np.ndarray)
 
 
 def check_positive(**numbers: float) -> None:
@@ -70,7 +72,7 @@ def _has_values(value: Any) -> bool:
     """Whether it is or holds tensors or arrays, whose values messages leave out."""
     if isinstance(value, (list, tuple)):
         return any(map(_has_values, value))
-    return hasattr(value, "dtype") and hasattr(value, "shape")
+    return isinstance(value, _ARRAYS)
 
 
 def check_path(path: Any, taker: str, what: str = "a folder") -> Path:
@@ -101,7 +103,7 @@ def check_choice(kind: str, name: Name, known: Iterable[str]) -> Name:
 
 def described(value: Any) -> str:
     """A value in a message: tensors and arrays by shape and dtype, anything else on one short line."""
-    if hasattr(value, "dtype") and hasattr(value, "shape"):
+    if isinstance(value, _ARRAYS):
         return f"{str(value.dtype).removeprefix('torch.')} of shape {tuple(value.shape)}"
     if _has_values(value):
         return shortened(f"{type(value).__name__} of {', '.join(map(described, value))}")
