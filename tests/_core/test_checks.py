@@ -1,3 +1,4 @@
+import numpy as np
 import pytest
 import torch
 
@@ -10,6 +11,8 @@ from evolvent._core.checks import (
     check_positive,
     check_share,
     check_whole,
+    described,
+    told,
 )
 from evolvent.errors import ConfigError, ShapeError, UnknownNameError
 
@@ -60,3 +63,15 @@ def test_paths_that_no_system_can_look_for_are_refused(path):
         check_path(path, "ev.load")
     assert len(str(error.value)) < 300
     assert check_path("nowhere", "ev.load").name == "nowhere"
+
+
+def test_homes_are_found(monkeypatch, tmp_path):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert check_path("~/model", "ev.load") == tmp_path / "model"
+
+
+@pytest.mark.parametrize("value", [np.full(3, 0.123), [torch.full((3,), 0.123)], (np.full(3, 0.123), 5)])
+def test_messages_do_not_print_numbers_of_arrays(value):
+    for text in (told(value), described(value)):
+        assert "of shape (3,)" in text
+        assert "0.123" not in text

@@ -1,4 +1,5 @@
 import pytest
+import torch
 from pydantic import Field, ValidationError
 
 from evolvent._core.config import Config
@@ -82,3 +83,7 @@ def test_messages_stay_short_whatever_is_passed():
         text = message(values, error)
         assert len(text) < 300
         assert "\n" not in text
+
+
+def test_tensors_are_told_by_their_shape():
+    assert message({"name": torch.full((3,), 0.123)}, ConfigError).endswith("got float32 of shape (3,).")

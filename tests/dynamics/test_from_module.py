@@ -6,8 +6,8 @@ from torch import nn
 
 import evolvent as ev
 from evolvent.dynamics import from_module
-from evolvent.errors import ConfigError
-from evolvent.integrators import Euler
+from evolvent.errors import ConfigError, ShapeError
+from evolvent.integrators import RK4, Euler
 from evolvent.testing import check_gradient
 
 
@@ -56,3 +56,18 @@ def test_what_is_no_right_hand_side_is_refused(f, message):
 def test_an_evolution_says_how_to_wrap_a_module():
     with pytest.raises(ConfigError, match=r"got Linear. Wrap it by evolvent\.dynamics\.from_module"):
         ev.Evolution(nn.Linear(2, 2), Euler(), steps=2)
+
+
+@pytest.mark.parametrize(
+    ("f", "given"),
+    [
+        (lambda u: u.sum(), r"float32 of shape \(\)"),
+        (lambda u: (u, u), r"\(float32 of shape \(5, 2\), float32"),
+        (lambda u: None, "NoneType None"),
+        (nn.Linear(2, 3), r"float32 of shape \(5, 3\)"),
+    ],
+)
+def test_what_is_no_derivative_of_the_state_is_refused(f, given):
+    flow = ev.Evolution(from_module(f), RK4(), steps=2, step_size=0.1)
+    with pytest.raises(ShapeError, match=rf"must give a state like its own, float32 of shape \(5, 2\), got {given}"):
+        flow(torch.ones(5, 2))

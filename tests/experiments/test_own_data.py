@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 import evolvent as ev
 from evolvent import cli
 from evolvent.data import from_arrays, from_csv, from_folder, load
-from evolvent.errors import ConfigError, DataError, ModelFileError, ShapeError, UnknownNameError
+from evolvent.errors import ConfigError, DataError, ModelFileError, ShapeError, StorageError, UnknownNameError
 from evolvent.experiments import load_recipe, read_record
 from evolvent.experiments.recipe import Cell, overlay
 
@@ -128,6 +128,14 @@ def test_predictions_refuse_what_they_cannot_take(trained, tmp_path):
         predictor("none.png")
     with pytest.raises(ConfigError, match="there are no images to predict"):
         predictor([])
+    for one in (None, 5, Image.new("L", (14, 10))):
+        with pytest.raises(ConfigError, match="takes paths of files, or images as an array, got"):
+            predictor(one)
+    with pytest.raises(ConfigError, match=r"ev\.load_predictor takes the path of a folder, got None"):
+        ev.load_predictor(None)
+    Image.fromarray(np.full((10, 14), 40_000, np.uint16)).save(tmp_path / "deep.png")
+    with pytest.raises(DataError, match=r"deep\.png has more than 8 bits a pixel"):
+        predictor(tmp_path / "deep.png")
     with pytest.raises(ConfigError, match="--out is for the masks"):
         answer("predict", str(trained / "run"), str(trained / "pictures/dark"), "--out", str(tmp_path))
     (tmp_path / "empty").mkdir()
@@ -245,6 +253,13 @@ def test_what_cannot_be_trained_is_said():
     data = from_arrays(np.zeros((10, 4, 4), np.uint8), np.arange(10) % 2)
     with pytest.raises(UnknownNameError, match=r"unknown network or recipe 'resnt'. Did you mean 'resnet'"):
         ev.train("resnt", data)
+    for other in (5, "folder"):
+        with pytest.raises(ConfigError, match=r"data are made by ev\.data\.from_folder"):
+            ev.train("resnet", other)
+    with pytest.raises(ConfigError, match="out takes the path of a folder, got 5"):
+        ev.train("resnet", data, out=5)
+    with pytest.raises(StorageError, match="a part of its path is a file"):
+        ev.train("resnet", data, out=__file__)
     with pytest.raises(ConfigError, match=r"made by ev.create_model"):
         ev.train(nn.Linear(2, 2), data)
     with pytest.raises(ConfigError, match="say what resnet is trained on"):
@@ -298,6 +313,8 @@ def test_numbers_that_are_not_finite_are_refused(flowers):
     for value in (float("nan"), float("inf")):
         with pytest.raises(DataError, match="row 1 of 2 has numbers that are not finite"):
             predictor([[12.5, -10], [1, value]])
+    with pytest.raises(ConfigError, match="there are no points to predict"):
+        predictor([])
 
 
 def test_few_images_fill_one_batch(tmp_path):

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from evolvent import create_model
-from evolvent.errors import ConfigError, UnknownNameError
+from evolvent.errors import ConfigError, StorageError, UnknownNameError
 from evolvent.networks import exporting
 from evolvent.networks.exporting import export_network
 
@@ -49,6 +49,14 @@ def test_a_network_that_cannot_be_expressed_is_refused_with_the_reason(tmp_path)
         export_network(Counting(), torch.ones(2, 2), tmp_path / "m.pt2", "torch-export")
     assert len(str(error.value)) < 300
     assert not list(tmp_path.iterdir())
+
+
+def test_places_that_cannot_be_written_are_named(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StorageError, match=r"cannot write .*a part of its path is a file"):
+        export_network(network(), torch.randn(2, 1, 8, 6), tmp_path / "file" / "m.pt2", "torch-export")
+    with pytest.raises(ConfigError, match="an export takes the path of a file, got None"):
+        export_network(network(), torch.randn(2, 1, 8, 6), None, "torch-export")
 
 
 def test_a_file_that_answers_otherwise_is_not_kept(tmp_path, monkeypatch):

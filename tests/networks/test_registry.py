@@ -1,6 +1,7 @@
 import inspect
 
 import pytest
+import torch
 
 from evolvent import create_model, list_models
 from evolvent.errors import ConfigError, UnknownNameError
@@ -114,3 +115,9 @@ def test_wrong_option_is_one_line_that_names_it(name, options, key):
 def test_a_misprint_is_refused_though_only_one_layer_would_grow(name):
     with pytest.raises(ConfigError, match=r"in_channels .*would take"):
         create_model(name, in_channels=10**20)
+
+
+@pytest.mark.parametrize("value", [torch.full((3,), 0.125), [torch.full((3,), 0.125)]])
+def test_messages_name_tensors_among_options_by_shape(value):
+    with pytest.raises(ConfigError, match=r"blocks: .* float32 of shape \(3,\)"):
+        create_model("hamiltonian", blocks=value)

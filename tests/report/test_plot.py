@@ -125,6 +125,12 @@ def test_what_cannot_be_drawn_is_refused(draw):
         draw()
 
 
+@pytest.mark.parametrize("given", [torch.zeros(3), []])
+def test_tensors_and_empty_lists_are_no_measurements(given):
+    with pytest.raises(ConfigError, match=r"measurements, got (float32 of shape \(3,\)|\[\])\."):
+        ev.plot.stability(given)
+
+
 def test_what_is_not_finished_has_no_pictures(run, tmp_path):
     config = (run.folder / "config.yaml").read_text()
     (tmp_path / "config.yaml").write_text(config)

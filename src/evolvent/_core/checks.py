@@ -8,12 +8,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from evolvent._core.errors import ConfigError, EvolventError, ShapeError, UnknownNameError, shortened
 
 Name = TypeVar("Name", bound=str)
+_ARRAYS = (Tensor, np.ndarray)
 
 
 def check_positive(**numbers: float) -> None:
@@ -26,52 +28,62 @@ def check_positive(**numbers: float) -> None:
     """
     for name, number in numbers.items():
         if not _is_number(number) or not 0 < number < math.inf:
-            raise ConfigError(f"{name} must be positive and finite, got {_told(number)}.")
+            raise ConfigError(f"{name} must be positive and finite, got {told(number)}.")
 
 
 def check_not_negative(**numbers: float) -> None:
     """Refuse numbers that are negative or not finite."""
     for name, number in numbers.items():
         if not _is_number(number) or not 0 <= number < math.inf:
-            raise ConfigError(f"{name} must be finite and at least 0, got {_told(number)}.")
+            raise ConfigError(f"{name} must be finite and at least 0, got {told(number)}.")
 
 
 def check_whole(least: int = 1, **numbers: Any) -> None:
     """Refuse whatever is not a whole number of at least ``least``."""
     for name, number in numbers.items():
         if not isinstance(number, int) or isinstance(number, bool) or number < least:
-            raise ConfigError(f"{name} must be a whole number of at least {least}, got {_told(number)}.")
+            raise ConfigError(f"{name} must be a whole number of at least {least}, got {told(number)}.")
 
 
 def check_even(**counts: int) -> None:
     """Refuse numbers of channels or features that cannot be split into halves."""
     for name, count in counts.items():
         if not isinstance(count, int) or count < 2 or count % 2:
-            raise ConfigError(f"{name} must be even and positive, because it is split into halves, got {_told(count)}.")
+            raise ConfigError(f"{name} must be even and positive, because it is split into halves, got {told(count)}.")
 
 
 def check_share(**shares: float) -> None:
     """Refuse shares outside [0, 1)."""
     for name, share in shares.items():
         if not _is_number(share) or not 0 <= share < 1:
-            raise ConfigError(f"{name} must be at least 0 and below 1, got {_told(share)}.")
+            raise ConfigError(f"{name} must be at least 0 and below 1, got {told(share)}.")
 
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) or (hasattr(value, "__float__") and getattr(value, "ndim", 0) == 0)
 
 
-def _told(value: Any) -> str:
-    return described(value) if isinstance(value, Tensor) else shortened(repr(value))
+def told(value: Any) -> str:
+    """A value in a message: as it is written, or tensors and arrays by shape and dtype."""
+    return described(value) if _has_values(value) else shortened(repr(value))
 
 
-def check_path(path: Any, taker: str) -> Path:
-    """The path, if it is a text or a path that a system can look for."""
+def _has_values(value: Any) -> bool:
+    """Whether it is or holds tensors or arrays, whose values messages leave out."""
+    if isinstance(value, (list, tuple)):
+        return any(map(_has_values, value))
+    return isinstance(value, _ARRAYS)
+
+
+def check_path(path: Any, taker: str, what: str = "a folder") -> Path:
+    """The path with ``~`` as the home of a user, if it is a text or a path that a system can look for."""
     try:
-        found = Path(path)
+        found = Path(path).expanduser()
         found.exists()
     except TypeError:
-        raise ConfigError(f"{taker} takes the path of a folder, got {_told(path)}.") from None
+        raise ConfigError(f"{taker} takes the path of {what}, got {told(path)}.") from None
+    except RuntimeError:
+        raise ConfigError(f"{taker} cannot look for {shortened(str(path))}: there is no such user.") from None
     except OSError as error:  # names that are too long, folders that may not be read
         raise ConfigError(f"{taker} cannot look for {shortened(str(path))}: {error.strerror}.") from None
     return found
@@ -90,9 +102,11 @@ def check_choice(kind: str, name: Name, known: Iterable[str]) -> Name:
 
 
 def described(value: Any) -> str:
-    """A value in a message: a tensor by its shape and dtype, anything else on one short line."""
-    if isinstance(value, Tensor):
+    """A value in a message: tensors and arrays by shape and dtype, anything else on one short line."""
+    if isinstance(value, _ARRAYS):
         return f"{str(value.dtype).removeprefix('torch.')} of shape {tuple(value.shape)}"
+    if _has_values(value):
+        return shortened(f"{type(value).__name__} of {', '.join(map(described, value))}")
     return f"{type(value).__name__} {shortened(repr(value), 40)}"
 
 

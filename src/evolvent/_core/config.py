@@ -7,6 +7,7 @@ from typing import Any, Self, Union, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from evolvent._core.checks import told
 from evolvent._core.errors import ConfigError, UnknownNameError, shortened
 
 
@@ -45,7 +46,7 @@ def _first_fault(model: type[BaseModel], error: ValidationError, source: str, ab
     message = shortened(fault["msg"].removeprefix("Value error, "), 150)
     if fault["type"] == "value_error":  # a check of ours, whose message says what was given
         return ConfigError(f"{source}: {where}: {message}.")
-    return ConfigError(f"{source}: {where}: {message.lower()}, got {shortened(repr(fault['input']))}.")
+    return ConfigError(f"{source}: {where}: {message.lower()}, got {told(fault['input'])}.")
 
 
 def _listed(names: list[str], width: int = 120) -> str:

@@ -98,4 +98,4 @@ def close_matches(name: str, known: Iterable[str], count: int = 3) -> list[str]:
     folded: dict[str, str] = {}
     for candidate in known:
         folded.setdefault(candidate.lower(), candidate)
-    return [folded[m] for m in difflib.get_close_matches(name.lower(), folded, n=count, cutoff=0.6)]
+    return [folded[m] for m in difflib.get_close_matches(str(name).lower(), folded, n=count, cutoff=0.6)]

@@ -42,18 +42,26 @@ def atomic_path(target: str | os.PathLike[str]) -> Iterator[Path]:
     target = Path(target)
     draft = draft_path(target.parent)
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        yield draft
-        _flush_file(draft)
-        os.replace(draft, target)
-        _flush_folder(target.parent)
+        with storing(target):
+            target.parent.mkdir(parents=True, exist_ok=True)
+            yield draft
+            _flush_file(draft)
+            os.replace(draft, target)
+            _flush_folder(target.parent)
+    finally:
+        with suppress(OSError):
+            draft.unlink(missing_ok=True)
+
+
+@contextmanager
+def storing(target: Path) -> Iterator[None]:
+    """Within the block what the system refuses becomes a :class:`StorageError` that names the target."""
+    try:
+        yield
     except ConnectionError:  # of what was to be written, not of the disk
         raise
     except OSError as error:
         raise _explained(error, target) from error
-    finally:
-        with suppress(OSError):
-            draft.unlink(missing_ok=True)
 
 
 def write_text(target: str | os.PathLike[str], text: str) -> None:

@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from evolvent._core.checks import check_whole
-from evolvent._core.errors import ConfigError, shortened
+from evolvent._core.checks import check_whole, told
+from evolvent._core.errors import ConfigError
 from evolvent.analysis.blobs import draw_blobs, pixel_grid
 from evolvent.analysis.field_layers import LayerPass, stride, trace_layers
 from evolvent.groups import Field, Group, cyclic, scalars
@@ -146,7 +146,7 @@ def measure_equivariance(
 def _check_shape(shape: Sequence[int]) -> None:
     if len(shape) != 3:
         raise ConfigError(
-            f"shape has the channels, height and width of an image, such as (1, 28, 28), got {shortened(repr(shape))}."
+            f"shape has the channels, height and width of an image, such as (1, 28, 28), got {told(shape)}."
         )
     check_whole(1, channels=shape[0], height=shape[1], width=shape[2])
 

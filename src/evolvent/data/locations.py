@@ -63,7 +63,7 @@ def _places(entry: CatalogueEntry, folder: str | os.PathLike[str] | None) -> lis
     places = []
     given = folder or os.environ.get(FOLDER_VARIABLE)
     if given:
-        root = check_path(given, "the data folder").expanduser()
+        root = check_path(given, "the data folder")
         if folder and not root.is_dir():
             raise DataError(f"the data folder {root} does not exist; give an existing folder or none.")
         places.append(_Place(str(root), _roots(root, entry.name)))

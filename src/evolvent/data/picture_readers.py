@@ -126,8 +126,6 @@ def picture_form(path: Path) -> PictureForm:
         width, height = image.size
         turned = image.getexif().get(_ORIENTATION, 1) >= _FIRST_TURNED
         mode = image.mode
-    if mode.startswith(_DEEP):
-        raise DataError(f"{path} has more than 8 bits a pixel; convert it to 8-bit grey or RGB.")
     height, width = (width, height) if turned else (height, width)
     return PictureForm(1 if mode in _GREY else 3, height, width)
 
@@ -154,6 +152,8 @@ def opened(path: Path) -> Iterator[Any]:
         with parsing(path), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # Pillow's opinion of a file that can be read
             with Image.open(path, formats=("JPEG", "PNG")) as image:
+                if image.mode.startswith(_DEEP):  # Pillow would clip the values
+                    raise DataError(f"{path} has more than 8 bits a pixel; convert it to 8-bit grey or RGB.")
                 yield image
     except DataError as error:
         if "damaged or unreadable" not in str(error):

@@ -6,9 +6,10 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from torch import nn
+from torch import Tensor, nn
 
-from evolvent._core.errors import ConfigError
+from evolvent._core.checks import described
+from evolvent._core.errors import ConfigError, ShapeError
 from evolvent._core.state import State
 from evolvent.dynamics._contract import Dynamics
 
@@ -29,10 +30,31 @@ class ModuleDynamics(Dynamics):
         self.takes_time = takes_time
 
     def forward(self, t: float, u: State) -> State:
-        return self.f(t, u) if self.takes_time else self.f(u)
+        du = self.f(t, u) if self.takes_time else self.f(u)
+        if _shapes(du) != _shapes(u):
+            raise ShapeError(
+                f"a right-hand side must give a state like its own, {_form(u)}, got {_form(du)}. Let {_name(self.f)} "
+                "return the derivative of each number in u."
+            )
+        return du
 
     def extra_repr(self) -> str:
         return "f(t, u)" if self.takes_time else "f(u)"
+
+
+def _shapes(u: Any) -> Any:
+    """The shape of a tensor, or those of a tuple of tensors; of anything else its type, which no state has."""
+    if isinstance(u, tuple):
+        return tuple(map(_shapes, u))
+    return u.shape if isinstance(u, Tensor) else type(u)
+
+
+def _form(u: Any) -> str:
+    return f"({', '.join(map(_form, u))})" if isinstance(u, tuple) else described(u)
+
+
+def _name(f: Callable[..., Any]) -> str:
+    return type(f).__name__ if isinstance(f, nn.Module) else getattr(f, "__name__", "it")
 
 
 def from_module(f: Callable[..., Any], takes_time: bool | None = None) -> ModuleDynamics:

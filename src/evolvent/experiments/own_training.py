@@ -11,7 +11,8 @@ from typing import Any
 
 from torch import nn
 
-from evolvent._core.errors import ConfigError, UnknownNameError, shortened
+from evolvent._core.checks import check_path, described, told
+from evolvent._core.errors import ConfigError, UnknownNameError
 from evolvent._core.notebook import html_table
 from evolvent._core.slugs import slug
 from evolvent.data import ImageData, PointData, write_npz
@@ -86,9 +87,11 @@ def train(
         ConfigError: if settings, data and network do not fit; before anything is written.
     """
     _check_settings(settings)
+    if data is not None and not hasattr(data, "section"):
+        raise ConfigError(f"data are made by ev.data.from_folder, from_arrays and the like, got {described(data)}.")
     refuse_two_origins({**_named_by(data), **(settings or {})})
     values = _values(what, data)
-    folder = None if out is None else Path(out)
+    folder = None if out is None else check_path(out, "out")
     for key, value in (_section(data, folder) if data is not None else {}).items():
         values = set_value(values, f"data.{key}", value)
     for key, value in (settings or {}).items():
@@ -105,9 +108,7 @@ def train(
 def _check_settings(settings: object) -> None:
     if settings is None or (isinstance(settings, Mapping) and all(isinstance(key, str) for key in settings)):
         return
-    raise ConfigError(
-        f'settings are changes by dotted keys, such as {{"training.epochs": 5}}, got {shortened(repr(settings))}.'
-    )
+    raise ConfigError(f'settings are changes by dotted keys, such as {{"training.epochs": 5}}, got {told(settings)}.')
 
 
 def _values(what: str | nn.Module, data: ImageData | PointData | None) -> dict[str, Any]:
@@ -153,7 +154,6 @@ def _section(data: ImageData | PointData, folder: Path | None) -> dict[str, Any]
         return dict(data.section)
     name = f"{slug(data.name)}-{data.fingerprint}.npz"
     path = (Path("runs") / "data" / name if folder is None else folder / ARCHIVE).absolute()
-    path.parent.mkdir(parents=True, exist_ok=True)
     write_npz(path, data)
     return {"npz": str(path)}
 

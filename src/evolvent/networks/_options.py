@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, NamedTuple, Self, TypeAlias, get_arg
 
 from annotated_types import Ge, Gt, Len, Lt
 
+from evolvent._core.checks import told
 from evolvent._core.errors import ConfigError, UnknownNameError, shortened
 
 Count: TypeAlias = Annotated[int, Ge(1)]
@@ -93,7 +94,7 @@ class NetworkOptions:
             return _validator(cls).validate_python(values)
         except ValidationError as error:
             fault = error.errors()[0]
-            message = f"{shortened(fault['msg'].lower(), 120)}, got {shortened(repr(fault['input']))}"
+            message = f"{shortened(fault['msg'].lower(), 120)}, got {told(fault['input'])}"
             raise ConfigError(f"{source}: {fault['loc'][0]}: {message}.") from None
 
 

@@ -17,9 +17,10 @@ from typing import Any, Literal, TypeAlias, get_args
 import torch
 from torch import Tensor, nn
 
-from evolvent._core.checks import check_choice
+from evolvent._core.checks import check_choice, check_path
 from evolvent._core.errors import ConfigError, shortened
 from evolvent._core.extras import import_extra
+from evolvent._core.files import storing
 from evolvent.networks.fixed_steps import is_adaptive, with_fixed_steps
 from evolvent.operators.differential import dense
 from evolvent.operators.integral.pair_sum import whole_pair_sum
@@ -76,13 +77,15 @@ def export_network(
     if to == "onnx":
         for package in ("onnx", "onnxscript", "onnxruntime"):
             import_extra(package, "export", "ONNX files")
-    target = Path(path)
+    target = check_path(path, "an export", "a file")
     if target.is_dir():
         named = target / f"model{SUFFIXES[to]}"
         raise ConfigError(f"{target} is a folder. Name the file to write in it, such as {named}.")
-    target.parent.mkdir(parents=True, exist_ok=True)
     twin = exportable(network, fixed_steps)
-    with torch.no_grad(), tempfile.TemporaryDirectory(dir=target.parent, prefix=".export-") as folder:
+    with storing(target):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        drafts = tempfile.TemporaryDirectory(dir=target.parent, prefix=".export-")
+    with torch.no_grad(), drafts as folder:
         expected = twin(example)
         draft = Path(folder) / f"draft{SUFFIXES[to]}"
         any_batch = _write(twin, example, draft, to, notes or {})

@@ -13,8 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from evolvent._core.checks import check_path
-from evolvent._core.errors import ConfigError, shortened
+from evolvent._core.checks import check_path, told
+from evolvent._core.errors import ConfigError
 from evolvent._core.modes import evaluation_mode
 from evolvent._core.state import State, parts
 from evolvent.analysis.spectrum import Spectrum, spectra
@@ -179,8 +179,8 @@ def _records(run: object, taker: str) -> list[Record]:
 
 def _check_measured(given: object, kind: type, expected: str) -> None:
     """Refuse what is not a sequence of measurements."""
-    if not isinstance(given, Sequence) or not all(isinstance(one, kind) for one in given):
-        raise ConfigError(f"{expected} measurements, got {shortened(repr(given))}.")
+    if not isinstance(given, Sequence) or not given or not all(isinstance(one, kind) for one in given):
+        raise ConfigError(f"{expected} measurements, got {told(given)}.")
 
 
 def _panels(count: int, side: float = 4.2) -> tuple[Figure, list[Axes]]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 from pydantic import AfterValidator, Field
 
+from evolvent._core.checks import check_path
 from evolvent._core.errors import ConfigError, DataError, shortened
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ FOR_OWN = ("test", "resize", "label")
 def _absolute(path: str) -> str:
     if not path.strip():
         raise ValueError("give a path")
-    return str(Path(path).expanduser().absolute())
+    return str(check_path(path, "data").absolute())
 
 
 OwnPath: TypeAlias = Annotated[str, AfterValidator(_absolute)]

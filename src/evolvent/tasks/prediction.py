@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from evolvent._core.checks import check_path, described
 from evolvent._core.errors import ConfigError, DataError, ModelFileError, ShapeError, shortened
 from evolvent._core.files import write_json
 from evolvent._core.notebook import html_table
@@ -199,6 +200,8 @@ class ImagePredictor:
         if isinstance(inputs, (str, os.PathLike)):
             inputs = [inputs]
         files = isinstance(inputs, (list, tuple)) and all(isinstance(one, (str, os.PathLike)) for one in inputs)
+        if not hasattr(inputs, "__len__"):
+            raise ConfigError(f"a predictor takes paths of files, or images as an array, got {described(inputs)}.")
         if len(inputs) == 0:
             raise ConfigError("there are no images to predict. Give at least one.")
         names = [str(one) for one in inputs] if files else [str(row) for row in range(len(inputs))]
@@ -282,6 +285,8 @@ class PointPredictor:
         """
         if isinstance(inputs, (str, os.PathLike)):
             inputs = [inputs]
+        if isinstance(inputs, (list, tuple)) and len(inputs) == 0:
+            raise ConfigError("there are no points to predict. Give at least one.")
         if isinstance(inputs, (list, tuple)) and all(isinstance(one, (str, os.PathLike)) for one in inputs):
             tables = [read_table(path) for path in inputs]
             parts = [torch.from_numpy(table.numbers(self._columns(table))) for table in tables]
@@ -345,7 +350,7 @@ def load_predictor(run: str | os.PathLike[str]) -> ImagePredictor | PointPredict
     Raises:
         ModelFileError: if there is no trained network, or none that gives classes.
     """
-    folder = model_folder(Path(run))
+    folder = model_folder(check_path(run, "ev.load_predictor"))
     values = _stored(folder / FILE)
     model = load(folder)
     match values:

@@ -1,10 +1,12 @@
 """The user's own arrays, data sets, archives and tables."""
 
+import pickle
+
 import numpy as np
 import pytest
 import torch
 from PIL import Image
-from torch.utils.data import TensorDataset
+from torch.utils.data import DataLoader, TensorDataset
 
 from evolvent.data import (
     ImageData,
@@ -13,11 +15,13 @@ from evolvent.data import (
     from_arrays,
     from_csv,
     from_dataset,
+    from_folder,
     from_npz,
     load,
+    write_example,
     write_npz,
 )
-from evolvent.errors import ConfigError, DataError, ShapeError, UnknownNameError
+from evolvent.errors import ConfigError, DataError, EvolventError, ShapeError, UnknownNameError
 
 LABELS = np.arange(10) % 2
 
@@ -257,3 +261,57 @@ def test_masks_of_classes_that_are_never_trained_on_are_refused():
     x, masks = np.zeros((4, 4, 4), np.uint8), np.zeros((4, 4, 4), np.uint8)
     with pytest.raises(DataError, match=r"no class of the test part \(2\) occurs"):
         from_arrays(x, masks, x, masks + 2)
+
+
+@pytest.mark.parametrize("labels", [np.array(["a", "b"] * 5, dtype=object), np.array([None] * 10)])
+def test_pickled_archives_are_refused_without_advice_to_read_them(tmp_path, labels):
+    np.savez(tmp_path / "objects.npz", x=np.zeros((10, 4, 4), np.uint8), y=labels)
+    (tmp_path / "pickle.npz").write_bytes(pickle.dumps({"x": 1}))
+    for name in ("objects.npz", "pickle.npz"):
+        with pytest.raises(DataError, match=r"pickled objects are not read, .* save numbers") as error:
+            from_npz(tmp_path / name)
+        assert "allow_pickle" not in str(error.value)
+
+
+@pytest.mark.parametrize("read", [from_npz, from_csv, from_folder, write_example])
+@pytest.mark.parametrize("path", [None, 5, "~nobody-of-this-name/x"])
+def test_what_is_no_path_is_refused(read, path):
+    with pytest.raises(ConfigError, match=r"takes the path of an? |there is no such user"):
+        read(path)
+
+
+@pytest.mark.parametrize("separator", [";", "\t"])
+def test_tables_separated_by_semicolons_or_tabs(tmp_path, separator):
+    lines = ["a,b,kind", *(f"{k}.5,{k},{'xy'[k % 2]}" for k in range(10))]
+    found = from_csv(write(tmp_path / "t.csv", "\n".join(lines).replace(",", separator)))
+    assert (found.columns, found.classes) == (("a", "b"), ("x", "y"))
+
+
+def test_points_without_class_or_beyond_float32_are_refused(tmp_path):
+    with pytest.raises(DataError, match=r"line 3: column 'kind' names no class"):
+        from_csv(write(tmp_path / "t.csv", "a,kind\n1,x\n2,\n3,y\n"))
+    with pytest.raises(DataError, match=r"line 2: '1e300' in column 'a' is not a finite number"):
+        from_csv(write(tmp_path / "t.csv", "a,kind\n1e300,x\n2,y\n"))
+    with pytest.raises(DataError, match="rows of 2 finite numbers in float32"):
+        from_arrays(np.full((10, 2), 1e300), [0, 1] * 5)
+    with pytest.raises(UnknownNameError, match="unknown column"):
+        from_csv(write(tmp_path / "t.csv", "a,kind\n1,x\n2,y\n"), label=5)
+
+
+@pytest.mark.parametrize(
+    ("train", "options", "message"),
+    [
+        (None, {}, "NoneType has no length"),
+        (DataLoader(TensorDataset(torch.rand(4, 2), torch.arange(4))), {}, "not its loader"),
+        ([], {}, "list is empty"),
+        ([(torch.rand(2), k % 2) for k in range(10)], {"share": "x"}, "must lie between 0 and 1, got 'x'"),
+    ],
+)
+def test_data_sets_that_are_none_are_refused(train, options, message):
+    with pytest.raises(EvolventError, match=message):
+        from_dataset(train, **options)
+
+
+def test_rows_of_different_lengths_are_refused():
+    with pytest.raises(DataError, match="must have one shape"):
+        from_arrays([[1], [2, 3]] * 5, [0, 1] * 5)

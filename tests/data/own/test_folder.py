@@ -215,6 +215,12 @@ def test_masks_that_do_not_fit_are_refused(masked):
         from_folder(masked)
 
 
+def test_names_of_classes_that_are_not_utf8_are_refused(masked):
+    (masked / "classes.txt").write_bytes("Straße\nHimmel".encode("latin-1"))
+    with pytest.raises(DataError, match=r"classes\.txt .*not text in UTF-8; save it"):
+        from_folder(masked)
+
+
 @pytest.mark.parametrize("resize", [None, (3, 4)])
 def test_masks_of_another_size_than_their_image_are_refused(masked, resize):
     save(masked / "masks" / "2.png", np.zeros((3, 8), np.uint8))

@@ -72,8 +72,16 @@ def parsing(path: Path) -> Iterator[None]:
     except DataError:
         raise
     except Exception as error:
-        reason = " ".join(str(error).split())[:150] or "no reason given"
-        raise DataError(f"{path}{_size(path)} is damaged or unreadable: {type(error).__name__}: {reason}.") from error
+        said = f"{type(error).__name__}: {_reason(error)}"
+        raise DataError(f"{path}{_size(path)} is damaged or unreadable: {said}.") from error
+
+
+def _reason(error: Exception) -> str:
+    if "allow_pickle" in str(error):  # NumPy says how to switch the safety off
+        return "pickled objects are not read, because that can run any code; save numbers, or words with astype(str)"
+    if isinstance(error, UnicodeDecodeError):
+        return "it is not text in UTF-8; save it in this encoding"
+    return " ".join(str(error).split())[:150] or "no reason given"
 
 
 def open_maybe_gzip(path: Path) -> BinaryIO:

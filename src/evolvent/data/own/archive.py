@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from evolvent._core.checks import check_path
 from evolvent._core.errors import DataError
 from evolvent._core.files import atomic_path
 from evolvent.data.formats.npz import read_fields
@@ -29,7 +30,7 @@ def from_npz(path: str | os.PathLike[str], *, test: float | None = None) -> Imag
             optionally ``x_test`` and ``y_test``, and ``classes``, the names of the classes.
         test: the share of rows for testing, if the archive has no test part; 0.2 unless given.
     """
-    path = Path(path).expanduser().absolute()
+    path = check_path(path, "ev.data.from_npz", "an archive").absolute()
     if not path.is_file():
         raise DataError(f"there is no archive {path}. Write one with numpy.savez({path.name!r}, x=..., y=...).")
     fields = read_fields(path, _KNOWN)

@@ -17,6 +17,7 @@ from evolvent.data.own.point_set import PointData
 
 IGNORE = 255
 _USUAL_CHANNELS = (1, 3)
+LARGEST = float(np.finfo(np.float32).max)
 
 
 def from_arrays(
@@ -65,7 +66,10 @@ def from_arrays(
 
 def as_array(values: Any) -> np.ndarray:
     """Arrays, tensors and nested lists as arrays of numbers or words."""
-    array = values.detach().cpu().numpy() if isinstance(values, Tensor) else np.asarray(values)
+    try:
+        array = values.detach().cpu().numpy() if isinstance(values, Tensor) else np.asarray(values)
+    except ValueError:
+        raise DataError("the rows of an array must have one shape, got some of different lengths.") from None
     if array.dtype.kind not in "iubfU":
         raise DataError(f"arrays of numbers or words are expected, got {array.dtype} {array.shape}.")
     return array
@@ -177,8 +181,9 @@ def _points(
 ) -> PointData:
     width = parts[0][0].shape[1]
     for x, _ in parts:
-        if x.dtype.kind not in "iubf" or x.shape[1:] != (width,) or not np.isfinite(x).all():
-            raise DataError(f"{name}: points must be rows of {width} finite numbers, found {x.dtype} {x.shape}.")
+        if x.dtype.kind not in "iubf" or x.shape[1:] != (width,) or not (abs(x) <= LARGEST).all():
+            found = f"{x.dtype} {x.shape}"
+            raise DataError(f"{name}: points must be rows of {width} finite numbers in float32, found {found}.")
     labels, names = class_numbers([y for _, y in parts], classes, name)
     tensors = [(torch.from_numpy(x.astype(np.float32)), y) for (x, _), y in zip(parts, labels, strict=True)]
     named = tuple(columns) if columns else tuple(f"x{k}" for k in range(width))

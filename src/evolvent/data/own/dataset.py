@@ -39,7 +39,7 @@ def from_dataset(
     ((1, 6, 8), 8)
     """
     title = name or type(train).__name__
-    parts = [_stacked(part, resize, title) for part in (train, test) if part is not None]
+    parts = [_stacked(part, resize, title) for part in ((train,) if test is None else (train, test))]
     known = classes if classes is not None else getattr(train, "classes", None)
     return from_arrays(*(column for part in parts for column in part), classes=known, test=share, name=title)
 
@@ -49,6 +49,10 @@ def _stacked(items: Any, resize: tuple[int, int] | None, what: str) -> tuple[np.
         count = len(items)
     except TypeError:
         raise DataError(f"{what} has no length; give a data set with __len__ and __getitem__.") from None
+    if not hasattr(items, "__getitem__"):
+        raise DataError(f"{what} gives no single items; give a data set with __len__ and __getitem__, not its loader.")
+    if count == 0:
+        raise DataError(f"{what} is empty. Give at least one item.")
     inputs, labels = [], []
     for row in range(count):
         item = items[row]

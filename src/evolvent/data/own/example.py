@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from evolvent._core.checks import check_path
 from evolvent._core.errors import ConfigError
 
 CLASSES = ("cross", "disc", "square")
@@ -18,7 +19,7 @@ def write_example(folder: str | os.PathLike[str], seed: int = 0) -> Path:
     """Write grey PNGs of 40 x 56 pixels: crosses, discs and squares, in ``train`` and ``test``; the folder."""
     from PIL import Image
 
-    root = Path(folder)
+    root = check_path(folder, "ev.data.write_example")
     if root.exists() and any(root.iterdir()):
         raise ConfigError(f"{root} is not empty. Choose another folder with --out.")
     draw = np.random.default_rng(seed)

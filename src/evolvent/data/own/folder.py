@@ -10,7 +10,9 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from evolvent._core.checks import check_path
 from evolvent._core.errors import ConfigError, DataError
+from evolvent.data.formats.arrays import parsing
 from evolvent.data.image_files import ImageFiles
 from evolvent.data.image_set import ImageData, ImageSet
 from evolvent.data.own.arrays import image_data, masked_sets
@@ -42,7 +44,7 @@ def from_folder(
         test: the share of images for testing, if there is no folder ``test``; 0.2 unless given.
         resize: height and width that all images are resized to; needed if they are of unequal size.
     """
-    root = Path(folder).expanduser().absolute()
+    root = check_path(folder, "ev.data.from_folder").absolute()
     if not root.is_dir():
         raise DataError(f"there is no folder {root}. Give a folder with one folder of images for each class.")
     parts = _parts(root)
@@ -165,10 +167,17 @@ def _masked(found: dict[str, _Listing], reader: Stretched, root: Path) -> dict[s
         _check_mask_sizes(part)
         masks = np.stack([read_mask(part.folder / name, reader.height, reader.width) for name in part.labels])
         parts.append((ImageFiles(part.folder, part.names, reader)[:], masks))
-    file = root / _NAMES_FILE
-    names = [line.strip() for line in file.read_text(encoding="utf-8").splitlines()] if file.is_file() else []
-    sets = masked_sets(parts, [name for name in names if name] or None, str(root))
+    sets = masked_sets(parts, _class_names(root / _NAMES_FILE) or None, str(root))
     return dict(zip(found, sets, strict=True))
+
+
+def _class_names(file: Path) -> list[str]:
+    """One in each line, if there is such a file."""
+    if not file.is_file():
+        return []
+    with parsing(file):
+        lines = file.read_text(encoding="utf-8-sig").splitlines()
+    return [name for line in lines if (name := line.strip())]
 
 
 def _check_mask_sizes(part: _Listing) -> None:

@@ -58,7 +58,7 @@ def _indices(labels: np.ndarray, count: int, what: str) -> Tensor:
 def held_out_rows(strata: Tensor, fraction: float | None, what: str) -> tuple[Tensor, Tensor]:
     """Rows of a stratified test part, a fifth unless told otherwise, and the rows that are left for training."""
     fraction = DEFAULT_TEST if fraction is None else fraction
-    if not 0 < fraction < 1:
+    if not isinstance(fraction, (int, float)) or not 0 < fraction < 1:
         raise ConfigError(f"the share of test rows must lie between 0 and 1, got {fraction!r}.")
     count = share(len(strata), fraction)
     if not 0 < count < len(strata):

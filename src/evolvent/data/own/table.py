@@ -10,9 +10,10 @@ from pathlib import Path
 
 import numpy as np
 
+from evolvent._core.checks import check_path
 from evolvent._core.errors import DataError, UnknownNameError
 from evolvent.data.formats.arrays import parsing
-from evolvent.data.own.arrays import from_arrays
+from evolvent.data.own.arrays import LARGEST, from_arrays
 from evolvent.data.own.point_set import PointData
 
 
@@ -47,7 +48,7 @@ class Table:
 
     def _number(self, row: int, text: str, column: str) -> float:
         value = _as_number(text)
-        if value is None or not np.isfinite(value):
+        if value is None or not abs(value) <= LARGEST:
             line = self.first_line + row
             raise DataError(
                 f"{self.path}, line {line}: {text[:40]!r} in column {column!r} is not a finite number. Mend or delete "
@@ -71,6 +72,9 @@ def from_csv(path: str | os.PathLike[str], *, label: str | None = None, test: fl
     if not features:
         raise DataError(f"{table.path} has one column; at least one of numbers and one of classes are expected.")
     words = [row[place] for row in table.rows]
+    if "" in words:
+        line = table.first_line + words.index("")
+        raise DataError(f"{table.path}, line {line}: column {chosen!r} names no class. Write one, or delete the line.")
     whole = [_as_number(word) for word in words]
     labels = np.array(words if any(v is None or v % 1 for v in whole) else [int(v) for v in whole if v is not None])
     found = from_arrays(table.numbers(features), labels, columns=features, test=test, name=table.path.stem)
@@ -81,12 +85,14 @@ def from_csv(path: str | os.PathLike[str], *, label: str | None = None, test: fl
 
 
 def read_table(path: str | os.PathLike[str]) -> Table:
-    """The cells of a CSV file; columns without names are called x0, x1, ..."""
-    path = Path(path).expanduser().absolute()
+    """The cells of a file with commas, semicolons or tabs between columns; without names these are x0, x1, ..."""
+    path = check_path(path, "ev.data.from_csv", "a table").absolute()
     if not path.is_file():
         raise DataError(f"there is no table {path}. Give the path of a .csv file.")
     with parsing(path), path.open(newline="", encoding="utf-8-sig") as file:
-        lines = [[cell.strip() for cell in row] for row in csv.reader(file) if row]
+        separator = _separator(file.readline())
+        file.seek(0)
+        lines = [[cell.strip() for cell in row] for row in csv.reader(file, delimiter=separator) if row]
     if not lines:
         raise DataError(f"{path} is empty. Write one point in each line.")
     named = all(_as_number(cell) is None for cell in lines[0])
@@ -98,6 +104,11 @@ def read_table(path: str | os.PathLike[str]) -> Table:
         if len(row) != len(columns):
             raise DataError(f"{path}, line {number}: {len(columns)} values are expected, found {len(row)}.")
     return Table(path, columns, rows, 2 if named else 1)
+
+
+def _separator(line: str) -> str:
+    """Whichever it has most."""
+    return max(",;\t", key=line.count)
 
 
 def _as_number(text: str) -> float | None:

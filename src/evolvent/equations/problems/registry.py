@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from evolvent._core.errors import ConfigError, UnknownNameError, shortened
+from evolvent._core.checks import told
+from evolvent._core.errors import ConfigError, UnknownNameError
 from evolvent._core.registry import Registry
 from evolvent.equations.problems.problem import Problem
 
@@ -65,7 +66,7 @@ def _check_number(problem: str, option: str, value: Any, annotation: Any) -> Non
     kinds = {"float": (numbers.Real, "a number"), "int": (numbers.Integral, "a whole number")}
     kind, said = kinds.get(getattr(annotation, "__name__", annotation), (object, ""))
     if not isinstance(value, kind) or (said and isinstance(value, bool)):
-        raise ConfigError(f"option {option} of {problem} must be {said}, got {shortened(repr(value))}.")
+        raise ConfigError(f"option {option} of {problem} must be {said}, got {told(value)}.")
 
 
 @contextmanager
