@@ -10,6 +10,7 @@ as ``results/fuzz.json``.
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import copy
 import io
@@ -279,7 +280,11 @@ def fuzz(
 def main() -> None:
     from results import store
 
-    count, *seeds = [int(text) for text in sys.argv[1:]] or [1000]
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("count", type=int, nargs="?", default=1000, help="cases of each kind; 1000 unless given")
+    parser.add_argument("seeds", type=int, nargs="*", help="the stored ones unless given")
+    given = parser.parse_args()
+    count, seeds = given.count, given.seeds
     torch.set_num_threads(1)
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, resource.getrlimit(resource.RLIMIT_AS)[1]))
     rows: dict[int, dict[str, Any]] = {}
