@@ -110,6 +110,7 @@ def test_prediction_of_files_agrees_with_python(trained, tmp_path):
     pixels = np.stack([np.array(Image.open(row["input"])) for row in rows])
     torch.testing.assert_close(predictor(pixels).probabilities, found.probabilities)
     assert predictor(rows[0]["input"]).labels == ["light"]
+    assert predictor(files).inputs == [row["input"] for row in rows[:-1]]
 
 
 def test_files_of_other_sizes_and_colours_are_converted(trained, tmp_path):

@@ -11,7 +11,6 @@ import typer
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-    from evolvent.tasks.prediction import ImagePredictor, PointPredictor
 
 _ROWS = 40  # of the table on the terminal
 
@@ -32,7 +31,7 @@ def predict(
 
     with working(f"reading {run}"):
         predictor = load_predictor(run)
-    inputs = _inputs(files, predictor)
+    inputs = predictor.files(files)
     with working(f"predicting {len(inputs)} files") as tell, warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
         found = predictor(inputs, tell)
@@ -53,22 +52,6 @@ def predict(
         folder = run / "masks" if out is None else out
         found.save(folder)
         show_line(f"masks: {folder}")
-
-
-def _inputs(files: list[Path], predictor: ImagePredictor | PointPredictor) -> list[str]:
-    """The files themselves, and those below folders."""
-    from evolvent._core.errors import DataError
-    from evolvent.data.picture_readers import SUFFIXES
-    from evolvent.tasks.prediction import ImagePredictor
-
-    suffixes = SUFFIXES if isinstance(predictor, ImagePredictor) else (".csv",)
-    found = []
-    for path in files:
-        inside = sorted(p for p in path.rglob("*") if p.suffix.lower() in suffixes) if path.is_dir() else [path]
-        if not inside:
-            raise DataError(f"{path} has no {' or '.join(suffixes)} files. Give another folder, or files.")
-        found += map(str, inside)
-    return found
 
 
 def _write_csv(path: Path, columns: list[str], rows: list[list[Any]]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -21,7 +21,7 @@ from evolvent._core.notebook import html_table
 from evolvent.data import PictureReader, Preprocess, picture_reader
 from evolvent.data.own.arrays import as_array, pixels
 from evolvent.data.own.table import Table, read_table
-from evolvent.data.picture_readers import picture_form
+from evolvent.data.picture_readers import SUFFIXES, picture_form
 from evolvent.data.preprocess import mean_of_squares
 from evolvent.networks import load
 from evolvent.networks._files import model_folder
@@ -167,7 +167,32 @@ class PointForm:
         write_json(folder / FILE, {"format": _FORMAT, "inputs": "points", **asdict(self)})
 
 
-class ImagePredictor:
+class _Predictor:
+    """What both kinds of predictor do with paths."""
+
+    suffixes: tuple[str, ...]
+
+    def files(self, paths: Iterable[str | os.PathLike[str]]) -> list[str]:
+        """The files themselves, and those below folders by name."""
+        return [str(file) for path in paths for file in self._below(check_path(path, "a predictor", "a file"))]
+
+    def _files_of(self, inputs: Any) -> list[str] | None:
+        """The files that are meant, or None if the inputs are no paths."""
+        if isinstance(inputs, (str, os.PathLike)):
+            inputs = [inputs]
+        are_paths = isinstance(inputs, (list, tuple)) and all(isinstance(one, (str, os.PathLike)) for one in inputs)
+        return self.files(inputs) if are_paths else None
+
+    def _below(self, path: Path) -> Iterable[Path]:
+        if not path.is_dir():
+            return [path]
+        found = sorted(file for file in path.rglob("*") if file.suffix.lower() in self.suffixes)
+        if not found:
+            raise DataError(f"{path} has no {' or '.join(self.suffixes)} files. Give another folder, or files.")
+        return found
+
+
+class ImagePredictor(_Predictor):
     """A trained network with everything that is needed to ask it about image files.
 
     Args:
@@ -175,6 +200,8 @@ class ImagePredictor:
         preprocess: as it was trained.
         form: how images are read.
     """
+
+    suffixes = SUFFIXES
 
     def __init__(self, model: nn.Module, preprocess: Preprocess, form: ImageForm) -> None:
         self.network = nn.Sequential(preprocess, model).eval()
@@ -194,17 +221,16 @@ class ImagePredictor:
         """The classes of images.
 
         Args:
-            inputs: a path or several, or images as arrays or tensors of bytes, (N, C, H, W), (N, H, W, C) or (N, H, W).
+            inputs: paths of files or folders, one or several, or images as arrays or tensors of bytes, (N, C, H, W),
+                (N, H, W, C) or (N, H, W).
             tell: is told the share that is done.
         """
-        if isinstance(inputs, (str, os.PathLike)):
-            inputs = [inputs]
-        files = isinstance(inputs, (list, tuple)) and all(isinstance(one, (str, os.PathLike)) for one in inputs)
-        if not hasattr(inputs, "__len__"):
+        files = self._files_of(inputs)
+        if not hasattr(inputs, "__len__") and files is None:
             raise ConfigError(f"a predictor takes paths of files, or images as an array, got {described(inputs)}.")
-        if len(inputs) == 0:
+        if files == [] or (files is None and len(inputs) == 0):
             raise ConfigError("there are no images to predict. Give at least one.")
-        names = [str(one) for one in inputs] if files else [str(row) for row in range(len(inputs))]
+        names = files or [str(row) for row in range(len(inputs))]
         images = None if files else self._checked(as_array(inputs))
         answers = []
         for first in range(0, len(names), _AT_ONCE):
@@ -214,7 +240,7 @@ class ImagePredictor:
         found = torch.cat(answers)
         if self.form.readout == "class":
             return Predictions(names, self.classes, found)
-        return self._masks(names, found, files)
+        return self._masks(names, found, bool(files))
 
     def for_export(self) -> tuple[nn.Module, Tensor]:
         """A network from bytes (B, C, H, W) to the probabilities of classes, and an example of two inputs."""
@@ -268,8 +294,10 @@ class _Scaling(nn.Module):
         return (x - self.mean) / self.deviation
 
 
-class PointPredictor:
+class PointPredictor(_Predictor):
     """A trained network with everything that is needed to ask it about the points of a table."""
+
+    suffixes = (".csv",)
 
     def __init__(self, model: nn.Module, form: PointForm) -> None:
         self.network, self.form = model.eval(), form
@@ -279,19 +307,19 @@ class PointPredictor:
         return self.form.classes
 
     def __call__(self, inputs: Any, tell: Tell = lambda share: None) -> Predictions:
-        """The classes of points: paths of ``.csv`` files with the columns of the training, or numbers (N, d).
+        """The classes of points: paths of ``.csv`` files with the columns of the training or of folders of them, or
+        numbers (N, d).
 
         Columns are found by their names, in any order; a table that names none of them so must have as many.
         """
-        if isinstance(inputs, (str, os.PathLike)):
-            inputs = [inputs]
-        if isinstance(inputs, (list, tuple)) and len(inputs) == 0:
+        files = self._files_of(inputs)
+        if files == []:
             raise ConfigError("there are no points to predict. Give at least one.")
-        if isinstance(inputs, (list, tuple)) and all(isinstance(one, (str, os.PathLike)) for one in inputs):
-            tables = [read_table(path) for path in inputs]
+        if files:
+            tables = [read_table(path) for path in files]
             parts = [torch.from_numpy(table.numbers(self._columns(table))) for table in tables]
             self._warn_of_names(tables)
-            names = [f"{path}:{row}" for path, x in zip(inputs, parts, strict=True) for row in range(1, len(x) + 1)]
+            names = [f"{path}:{row}" for path, x in zip(files, parts, strict=True) for row in range(1, len(x) + 1)]
             x = torch.cat(parts)
         else:
             x = torch.as_tensor(as_array(inputs)).float()
@@ -383,7 +411,7 @@ def _listed(columns: Sequence[str]) -> str:
 
 
 def _file(name: str) -> Path:
-    path = Path(name).expanduser()
+    path = Path(name)
     if not path.is_file():
         raise DataError(f"there is no image {path}. Give paths of PNG or JPEG files.")
     return path
