@@ -231,7 +231,7 @@ class Task(nn.Module, ABC):
         """A network that takes one tensor, and an example of at least two inputs, to be written as a file.
 
         Classifiers of images and points are written with their preprocessing instead; see
-        :func:`~evolvent.tasks.prediction.load_predictor`.
+        :func:`~evolvent.tasks.prediction.loading.load_predictor`.
         """
         if material.example is None:
             raise ConfigError(f"the task {self.setup.settings.name} has no network of its own that a file could hold.")

@@ -1,0 +1,101 @@
+"""What a trained classifier answers: classes, confidences and masks."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from torch import Tensor
+
+from evolvent._core.errors import ConfigError
+from evolvent._core.notebook import html_table
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """A class for each input.
+
+    Attributes:
+        inputs: what they are called: paths, or numbers of rows.
+        classes: names of all classes.
+        probabilities: what the network gives each class, (N, classes).
+
+    >>> found = Predictions(["a.png"], ("cat", "dog"), torch.tensor([[0.25, 0.75]]))
+    >>> found.labels, found.confidence
+    (['dog'], [0.75])
+    """
+
+    inputs: Sequence[str]
+    classes: tuple[str, ...]
+    probabilities: Tensor
+
+    @property
+    def labels(self) -> list[str]:
+        """The most probable class of each input."""
+        return [self.classes[k] for k in self.probabilities.argmax(1).tolist()]
+
+    @property
+    def confidence(self) -> list[float]:
+        """The probability of that class."""
+        return self.probabilities.amax(1).tolist()
+
+    def table(self) -> tuple[list[str], list[list[str | float]]]:
+        """Columns and rows: input, class, confidence."""
+        rows = zip(self.inputs, self.labels, self.confidence, strict=True)
+        return ["input", "class", "confidence"], [list(row) for row in rows]
+
+    def _repr_html_(self) -> str:
+        return html_table(*self.table())
+
+
+@dataclass(frozen=True)
+class MaskPredictions:
+    """A class for each pixel of each input.
+
+    Attributes:
+        inputs: what they are called: paths, or numbers of rows.
+        classes: names of all classes.
+        masks: the classes of an image's pixels, uint8 (H, W), as large as the image.
+        confidence: the mean probability of the class that was chosen.
+    """
+
+    inputs: Sequence[str]
+    classes: tuple[str, ...]
+    masks: list[np.ndarray]
+    confidence: list[float]
+
+    def table(self) -> tuple[list[str], list[list[str | float]]]:
+        """Columns and rows: input, the share of each class, confidence."""
+        counts = [np.bincount(mask.ravel(), minlength=len(self.classes)) / mask.size for mask in self.masks]
+        rows = zip(self.inputs, counts, self.confidence, strict=True)
+        return ["input", *self.classes, "confidence"], [[name, *shares.tolist(), sure] for name, shares, sure in rows]
+
+    def _repr_html_(self) -> str:
+        return html_table(*self.table())
+
+    def save(self, folder: str | os.PathLike[str]) -> list[Path]:
+        """Write the masks as PNGs with a palette, whose pixels are the numbers of the classes."""
+        from PIL import Image
+
+        paths = []
+        for name, mask in zip(self.inputs, self.masks, strict=True):
+            path = Path(folder) / f"{Path(name).stem}.png"
+            if path in paths:
+                raise ConfigError(f"two inputs would be written as {path}. Predict them one after the other.")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            image = Image.fromarray(mask, "P")
+            image.putpalette(_palette())
+            image.save(path)
+            paths.append(path)
+        return paths
+
+
+def _palette() -> list[int]:
+    """Colours that differ much from class to class; the first is black."""
+    from colorsys import hsv_to_rgb
+
+    colours = [hsv_to_rgb(0.618034 * k % 1, 0.75, 1 - 0.12 * (k % 4)) for k in range(1, 256)]
+    return [0, 0, 0, *(round(255 * part) for colour in colours for part in colour)]

@@ -1,0 +1,47 @@
+"""What predictors have in common: the file beside the model, and the paths that they are given."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from evolvent._core.checks import check_path
+from evolvent._core.errors import DataError
+from evolvent._core.files import write_json
+
+FILE = "predictor.json"
+FORMAT = 1
+
+Tell: TypeAlias = Callable[[float], None]
+
+
+def store_form(folder: Path, inputs: str, **values: Any) -> None:
+    """Write beside a model what its network takes."""
+    write_json(folder / FILE, {"format": FORMAT, "inputs": inputs, **values})
+
+
+class Predictor:
+    """What predictors of images and of points do with paths."""
+
+    suffixes: tuple[str, ...]
+
+    def files(self, paths: Iterable[str | os.PathLike[str]]) -> list[str]:
+        """The files themselves, and those below folders by name."""
+        return [str(file) for path in paths for file in self._below(check_path(path, "a predictor", "a file"))]
+
+    def _files_of(self, inputs: Any) -> list[str] | None:
+        """The files that are meant, or None if the inputs are no paths."""
+        if isinstance(inputs, (str, os.PathLike)):
+            inputs = [inputs]
+        are_paths = isinstance(inputs, (list, tuple)) and all(isinstance(one, (str, os.PathLike)) for one in inputs)
+        return self.files(inputs) if are_paths else None
+
+    def _below(self, path: Path) -> Iterable[Path]:
+        if not path.is_dir():
+            return [path]
+        found = sorted(file for file in path.rglob("*") if file.suffix.lower() in self.suffixes)
+        if not found:
+            raise DataError(f"{path} has no {' or '.join(self.suffixes)} files. Give another folder, or files.")
+        return found
