@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from evolvent._core.checks import check_whole
 from evolvent._core.errors import ConfigError, NonFiniteError
+from evolvent.tasks.flat_optimizer import FlatOptimizer
 from evolvent.tasks.quasi_newton import MOST_BYTES, warn_of_precision
 
 _FIRST = 1e-3  # damping to begin with, over the mean of the diagonal of the Gauss-Newton matrix
@@ -38,7 +39,7 @@ class ResidualBlock:
 Residuals = Callable[[], Sequence[ResidualBlock]]
 
 
-class GaussNewton(torch.optim.Optimizer):
+class GaussNewton(FlatOptimizer):
     r"""Minimises :math:`|r(x)|^2` by :math:`x^+ = x - (J^\top J + \lambda I)^{-1} J^\top r` with :math:`J = r'(x)`.
 
     For residuals of a linear equation this is the energy natural gradient (Müller and Zeinhofer 2023). With fewer
@@ -62,16 +63,11 @@ class GaussNewton(torch.optim.Optimizer):
     [1.0, 1.0]
     """
 
-    needs_closure = True
     needs_residuals = True
 
     def __init__(self, params: Iterable[nn.Parameter], iterations: int = 1, lr: float = 1.0) -> None:
         check_whole(1, iterations=iterations)
         super().__init__(params, {"iterations": iterations, "lr": lr})
-        if len(self.param_groups) != 1:
-            raise ConfigError("the Gauss-Newton method takes its parameters in one group.")
-        self._params: list[nn.Parameter] = self.param_groups[0]["params"]
-        self.stopped = ""
 
     @torch.no_grad()
     def step(  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -143,28 +139,16 @@ class GaussNewton(torch.optim.Optimizer):
             return math.inf
 
     def _no_progress(self, value: float, iterations: int, finite: bool) -> str:
-        dtype = str(self._params[0].dtype)[6:]
-        reason = f"after {iterations} iterations no step lowers {value:.3g} by more than {dtype} rounds it"
+        reason = self._rounded_away(value, iterations)
         if not finite:
             reason += ", and long ones lead to numbers that are not finite"
-        if dtype == "float32":
+        if self._dtype == torch.float32:
             warn_of_precision("Gauss-Newton", reason)
         return reason
 
     @property
     def _least_damping(self) -> float:
-        return 10 * torch.finfo(self._params[0].dtype).eps
-
-    @property
-    def _size(self) -> int:
-        return sum(p.numel() for p in self._params)
-
-    def _flat(self) -> Tensor:
-        return torch.cat([p.detach().flatten() for p in self._params])
-
-    def _place(self, x: Tensor) -> None:
-        for p, part in zip(self._params, x.split([p.numel() for p in self._params]), strict=True):
-            p.copy_(part.view_as(p))
+        return 10 * torch.finfo(self._dtype).eps
 
 
 class Linearised:

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from evolvent._core.checks import check_choice, check_whole
 from evolvent._core.errors import ConfigError, NonFiniteError
+from evolvent.tasks.flat_optimizer import FlatOptimizer
 from evolvent.tasks.inverse_hessian import Formula, InverseHessian
 from evolvent.tasks.line_search import strong_wolfe
 
@@ -34,7 +35,7 @@ def warn_of_precision(method: str, reason: str) -> None:
     )
 
 
-class QuasiNewton(torch.optim.Optimizer):
+class QuasiNewton(FlatOptimizer):
     r"""Minimises by :math:`x^+ = x - \alpha H g` with an inverse Hessian that is learned from gradients.
 
     The objective must be the same for all iterations of a step, since gradients are compared; between steps it may
@@ -58,19 +59,13 @@ class QuasiNewton(torch.optim.Optimizer):
     [1.0, 1.0]
     """
 
-    needs_closure = True
-
     def __init__(
         self, params: Iterable[nn.Parameter], formula: Formula = "ssbroyden", iterations: int = 20, lr: float = 1.0
     ) -> None:
         check_choice("formula", formula, FORMULAS)
         check_whole(1, iterations=iterations)
         super().__init__(params, {"formula": formula, "iterations": iterations, "lr": lr})
-        if len(self.param_groups) != 1:
-            raise ConfigError("a quasi-Newton method takes its parameters in one group.")
-        self._params: list[nn.Parameter] = self.param_groups[0]["params"]
-        _check_memory(sum(p.numel() for p in self._params), self._params[0])
-        self.stopped = ""
+        _check_memory(self._size, self._params[0])
         self._diverged = False  # whether a line search of this step met numbers that are not finite
 
     @torch.no_grad()
@@ -131,14 +126,13 @@ class QuasiNewton(torch.optim.Optimizer):
             return None
 
     def _no_progress(self, value: float, iterations: int) -> str:
-        dtype = self._params[0].dtype
         if self._diverged:
             return (
                 f"after {iterations} iterations every step from {value:.3g} leads to numbers that are not finite; "
                 "begin with a first-order phase or easier coefficients, or weigh the parts of the objective otherwise"
             )
-        reason = f"after {iterations} iterations no step lowers {value:.3g} by more than {str(dtype)[6:]} rounds it"
-        if dtype == torch.float32:
+        reason = self._rounded_away(value, iterations)
+        if self._dtype == torch.float32:
             warn_of_precision(FORMULAS[self.param_groups[0]["formula"]], reason)
         return reason
 
@@ -150,22 +144,15 @@ class QuasiNewton(torch.optim.Optimizer):
         return state
 
     def _forget(self, formula: Formula) -> InverseHessian:
-        state, size = self.state[self._params[0]], sum(p.numel() for p in self._params)
-        _check_memory(size, self._params[0])  # again: parameters may have become float64 since they were given
-        hessian = InverseHessian.identity(size, self._params[0], formula)
+        state = self.state[self._params[0]]
+        _check_memory(self._size, self._params[0])  # again: parameters may have become float64 since they were given
+        hessian = InverseHessian.identity(self._size, self._params[0], formula)
         state["inverse"], state["updates"] = hessian.matrix, 0
         return hessian
-
-    def _flat(self) -> Tensor:
-        return torch.cat([p.detach().flatten() for p in self._params])
 
     def _gradient(self) -> Tensor:
         parts = [torch.zeros_like(p) if p.grad is None else p.grad for p in self._params]
         return torch.cat([part.flatten() for part in parts])
-
-    def _place(self, x: Tensor) -> None:
-        for p, part in zip(self._params, x.split([p.numel() for p in self._params]), strict=True):
-            p.copy_(part.view_as(p))
 
 
 def _check_memory(size: int, like: Tensor) -> None:
