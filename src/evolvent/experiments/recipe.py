@@ -284,7 +284,11 @@ def differences(before: Any, now: Any, path: str = "") -> dict[str, tuple[Any, A
 
 
 def leaves(value: Any, path: str = "") -> list[tuple[str, Any]]:
-    """The values of a tree of settings by their dotted keys."""
+    """The values of a tree of settings by their dotted keys.
+
+    >>> leaves({"a": {"b": 1}, "c": [2]})
+    [('a.b', 1), ('c', [2])]
+    """
     if isinstance(value, dict) and value:
         return [leaf for key, inner in value.items() for leaf in leaves(inner, f"{path}.{key}" if path else str(key))]
     return [(path, value)] if path else []

@@ -8,16 +8,15 @@ from typing import Any
 
 import yaml
 
+from evolvent.experiments.recipe import leaves
 from evolvent.report.bounds import first_few
 from evolvent.report.markup import preformatted, section, swatch, table, text
 from evolvent.report.numbers import NONE, count
 from evolvent.report.runs import Run, Series
 
 _OWN = ("recipe", "variant", "seed")  # keys that name a cell rather than set it up
-
-
 _VARIANTS = 12  # that have columns and complete configurations; of more the first few are shown
-_FEW = 3
+_FEW = 3  # complete configurations of many variants
 _VALUES = 8  # of one setting or one entry of the environment at most
 _SETTINGS = 60  # that differ at most
 
@@ -26,7 +25,7 @@ def configuration_section(runs: Sequence[Run], all_series: Sequence[Series]) -> 
     """Differences first, then complete configurations, then the environment."""
     shown = [series for series in all_series if series.records]
     configs = [_config(series) for series in shown]
-    differing = differences(configs)
+    differing = differing_paths(configs)
     table_of = _difference_table if len(shown) <= _VARIANTS else _value_table
     parts = [table_of(shown, configs, differing[:_SETTINGS])] if differing else []
     complete = len(shown) if len(shown) <= _VARIANTS else _FEW
@@ -44,23 +43,10 @@ def _config(series: Series) -> dict[str, Any]:
     return config | {"seed": seeds if len(seeds) <= _VALUES else f"{len(seeds)} seeds from {seeds[0]} to {seeds[-1]}"}
 
 
-def leaves(config: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Dotted path and value of every leaf.
-
-    >>> dict(leaves({"a": {"b": 1}, "c": [2]}))
-    {'a.b': 1, 'c': [2]}
-    """
-    for name, value in config.items():
-        if isinstance(value, dict) and value:
-            yield from leaves(value, f"{prefix}{name}.")
-        else:
-            yield f"{prefix}{name}", value
-
-
-def differences(configs: Sequence[dict[str, Any]]) -> list[str]:
+def differing_paths(configs: Sequence[dict[str, Any]]) -> list[str]:
     """Paths of the leaves that are not the same in all configurations.
 
-    >>> differences([{"variant": "x", "a": 1}, {"variant": "y", "a": 2}])
+    >>> differing_paths([{"variant": "x", "a": 1}, {"variant": "y", "a": 2}])
     ['a']
     """
     flat = [dict(leaves(config)) for config in configs]

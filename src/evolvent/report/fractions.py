@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from evolvent.report.configuration import differences, leaves, scalar
+from evolvent.experiments.recipe import leaves
+from evolvent.report.configuration import differing_paths, scalar
 from evolvent.report.lines import Bundle, Frame, line_panel, values_table
 from evolvent.report.markup import legend, section
 from evolvent.report.runs import Series
@@ -81,7 +82,7 @@ def _fraction(series: Series) -> float | None:
 def _labels(found: Sequence[Sequence[Series]]) -> list[str]:
     """The shortest of three schemes under which labels differ: model; what else differs; and the run."""
     firsts = [family[0] for family in found]
-    differing = differences([_setting(series, _SHARE + _LENGTH) for series in firsts])
+    differing = differing_paths([_setting(series, _SHARE + _LENGTH) for series in firsts])
     schemes: list[Callable[[Series], str]] = [
         lambda series: series.records[0].cell.model.name,
         lambda series: _described(series, differing),

@@ -162,7 +162,7 @@ class DiagonalCoefficients(_Rule):
                 "regular ones. Use coefficients='invariant' or 'full'."
             )
         self.field, self.derivatives = field, len(multi_indices(order))
-        hidden = Field(field.representation, field.multiplicity // reduction)
+        hidden = _hidden(field, reduction)
         own, stencils = field.multiplicity // partitions, rotated_stencils(field.group, order, discretisation)
         if field.representation == regular(field.group):
             made = Field(field.representation, own * self.derivatives)
@@ -227,8 +227,9 @@ class InvariantCoefficients(_Rule):
     ) -> None:
         super().__init__()
         self.field, self.own = field, field.multiplicity // partitions
-        product = tensor_product(field.representation, derivative_representation(field.group, order))
-        basis = intertwiners(product, field.representation).reshape(-1, field.size, field.size, self._count(order))
+        derivatives = derivative_representation(field.group, order)
+        basis = intertwiners(tensor_product(field.representation, derivatives), field.representation)
+        basis = basis.reshape(-1, field.size, field.size, derivatives.size)
         stencils = rotated_stencils(field.group, order, discretisation)[0]
         kernels = np.einsum("kpqd,dt->kpqt", np.sqrt(field.size) * basis, stencils)
         size = discretisation.size
@@ -236,10 +237,6 @@ class InvariantCoefficients(_Rule):
         hidden = _hidden(field, reduction)
         self.first = FieldLinear(field, hidden)
         self.second = FieldLinear(hidden, scalars(field.group, self.own * len(basis)))
-
-    @staticmethod
-    def _count(order: int) -> int:
-        return len(multi_indices(order))
 
     def coefficients(self, u: Tensor) -> Tensor:
         """(B, fields of a partition, operators, H, W)."""
@@ -250,16 +247,15 @@ class InvariantCoefficients(_Rule):
         changed = F.conv2d(fields, self.kernels.to(u.dtype), padding=padding)  # (B fields, K size, H', W')
         changed = changed.view(u.shape[0], -1, self.own, len(self.kernels) // self.field.size, self.field.size,
                                *changed.shape[2:])  # fmt: skip
-        return torch.einsum("bmkyx,bpmkqyx->bpmqyx", self.coefficients(at_answer).to(changed.dtype), changed).flatten(
-            1, 3
-        )
+        coefficients = self.coefficients(at_answer).to(changed.dtype)
+        return torch.einsum("bmkyx,bpmkqyx->bpmqyx", coefficients, changed).flatten(1, 3)
 
 
 _RULES = {"diagonal": DiagonalCoefficients, "full": FullCoefficients, "invariant": InvariantCoefficients}
 
 
 def _hidden(field: Field, reduction: int) -> Field:
-    """Hidden fields of which a ReLU is lawful: of the same kind if it is, else regular ones."""
+    """Fields of the hidden layer: of the same kind if a ReLU of them is equivariant, else regular ones."""
     if field.representation.permutation is not None:
         return Field(field.representation, field.multiplicity // reduction)
     return regular_fields(field.group, max(1, field.channels // (reduction * field.group.order)))
