@@ -134,4 +134,4 @@ def test_unfinished_runs_are_refused(run, monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["evolvent", "evaluate", str(run), "--audit"])
     with pytest.raises(SystemExit):
         cli.main()
-    assert "no training in these runs is finished" in capsys.readouterr().err
+    assert f"no training in {run} is finished" in capsys.readouterr().err

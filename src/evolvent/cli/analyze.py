@@ -30,11 +30,8 @@ def analyze(
 ) -> None:
     """Measure the trained networks of a run: stability, cost, field of view, spectra, rotations, robustness."""
     from evolvent._core.errors import ConfigError, UnknownNameError
-    from evolvent.cli.display import show_line, show_table, show_warning, working
-    from evolvent.experiments.engine import DataShelf
-    from evolvent.experiments.record import cell_folders, is_finished
-    from evolvent.experiments.trained import load_trained
-    from evolvent.report import write_report
+    from evolvent.cli.display import show_line, show_table, working
+    from evolvent.cli.finished import draw_report, finished_trainings
     from evolvent.report.analyses import ANALYSES, analysis_path, write_analysis
 
     if what not in ANALYSES:
@@ -42,14 +39,8 @@ def analyze(
     if layer and not ANALYSES[what].by_layer:
         able = ", ".join(name for name, one in ANALYSES.items() if one.by_layer)
         raise ConfigError(f"{what} looks at the whole network; --layer is for {able}. Leave it out.")
-    folders = [folder for folder in cell_folders(run) if is_finished(folder)]
-    if not folders:
-        raise ConfigError(f"no training in {run} is finished. Continue it with `evolvent run ... --resume` first.")
-    analysis, shelf = ANALYSES[what], DataShelf(data)
-    for folder in folders:
-        with working(f"reading {folder}"):
-            trained = load_trained(folder, shelf)
-        show_warning(trained.warning)
+    analysis = ANALYSES[what]
+    for _, folder, trained in finished_trainings([run], data):
         with working(f"measuring {trained.cell.label}") as tell:
             found = analysis.measure(trained, inputs or analysis.inputs, tell, **({"layer": layer} if layer else {}))
         if not found:
@@ -61,6 +52,4 @@ def analyze(
         path = analysis_path(folder, what) if out is None else out / trained.cell.folder_name / f"{what}.json"
         write_analysis(path, what, found)
     if out is None:
-        with working("drawing the report"):
-            report = write_report([run], run / "report.html")
-        show_line(f"report: {report}")
+        draw_report(run)

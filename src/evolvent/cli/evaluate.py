@@ -36,6 +36,7 @@ def evaluate(
 ) -> None:
     """Test the saved models of runs again: on the test data, and on attacked or corrupted images."""
     from evolvent._core.errors import ConfigError
+    from evolvent.cli.finished import draw_report
 
     if not (attack or corrupt or audit):
         if eps or images or steps or step_size:
@@ -55,7 +56,8 @@ def evaluate(
         _perturb(trained, images or 1000, options)
     if audit:
         _audit(trained, min(images or 100, _AUDITED), {"eps": max(options["eps"])} if attack or eps else {})
-    _draw_again(runs)
+    for run in runs:
+        draw_report(run)
 
 
 def _test_again(run: Path, data: Path | None) -> None:
@@ -104,20 +106,9 @@ def _names(text: str | None) -> list[str]:
 
 def _trained(runs: list[Path], data: Path | None) -> dict[tuple[str, Path], TrainedCell]:
     """The finished trainings of all runs, by a label that distinguishes them and by their folders."""
-    from evolvent._core.errors import ConfigError
-    from evolvent.cli.display import show_warning, working
-    from evolvent.experiments.engine import DataShelf
-    from evolvent.experiments.record import cell_folders, is_finished
-    from evolvent.experiments.trained import load_trained
+    from evolvent.cli.finished import finished_trainings
 
-    folders = [(run, folder) for run in runs for folder in cell_folders(run) if is_finished(folder)]
-    if not folders:
-        raise ConfigError("no training in these runs is finished. Continue it with `evolvent run ... --resume` first.")
-    shelf, found = DataShelf(data), []
-    for run, folder in folders:
-        with working(f"reading {folder}"):
-            found.append((run, folder, load_trained(folder, shelf)))
-        show_warning(found[-1][2].warning)
+    found = list(finished_trainings(runs, data))
     labels = [one.cell.label for _, _, one in found]
     distinct = len(set(labels)) == len(labels)
     return {
@@ -164,13 +155,3 @@ def _audit(trained: dict[tuple[str, Path], TrainedCell], images: int, options: d
         write_analysis(analysis_path(folder, "masking"), "masking", found)
         show_table(*ANALYSES["masking"].rows(found), title=f"{label}, {budget_text(found.eps)}, {found.count:,} images")
         show_line(f"{label}: {found.verdict}")
-
-
-def _draw_again(runs: list[Path]) -> None:
-    from evolvent.cli.display import show_line, working
-    from evolvent.report import write_report
-
-    for run in runs:
-        with working("drawing the report"):
-            report = write_report([run], run / "report.html")
-        show_line(f"report: {report}")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 if TYPE_CHECKING:
-    from evolvent.experiments.recipe import StudyRecipe
+    from evolvent.experiments.recipe import Recipe, StudyRecipe
 
 Settings = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a setting, e.g. optimizer.lr=0.05.")
@@ -32,18 +32,13 @@ def run(
 ) -> None:
     """Train what a recipe describes, or run the study it names, and write a report."""
     from evolvent._core.errors import ConfigError
-    from evolvent._core.files import write_text
     from evolvent._core.launchers import is_main_process
-    from evolvent.cli.display import TerminalObserver, show_summary, show_warning, working
-    from evolvent.experiments.branches import Branch, find_branch
+    from evolvent.cli.display import show_warning
     from evolvent.experiments.catalogue import erased_differences, load_recipe
     from evolvent.experiments.departures import noting_changes
     from evolvent.experiments.engine import Resources
     from evolvent.experiments.freed_memory import keep_freed_memory
-    from evolvent.experiments.grid import CellsFailedError, run_folder, run_grid
-    from evolvent.experiments.observer import Observer
     from evolvent.experiments.recipe import Recipe, StudyRecipe
-    from evolvent.report import read_run, summary_csv, write_report
 
     settings = [*(settings or ()), *_plain_settings(changes or ())]
     chosen = load_recipe(recipe, settings, seed)
@@ -59,14 +54,27 @@ def run(
                 "Leave out --data, --workers, --ray, --devices and --nodes."
             )
         _run_study(chosen, out, resume)
-        return
-    branch = find_branch(chosen, out) if resume else Branch(run_folder(chosen, out), None)
+    else:
+        resources = Resources(devices, nodes)
+        _train(chosen, out, resume, data_folder=data, resources=resources, workers=workers, ray=ray)
+
+
+def _train(recipe: Recipe, out: Path | None, resume: bool, **options: Any) -> None:
+    """Run the cells of a recipe, and show and report those that finished; ``options`` are those of ``run_grid``."""
+    from evolvent._core.files import write_text
+    from evolvent._core.launchers import is_main_process
+    from evolvent.cli.display import TerminalObserver, show_summary, working
+    from evolvent.experiments.branches import Branch, find_branch
+    from evolvent.experiments.grid import CellsFailedError, run_folder, run_grid
+    from evolvent.experiments.observer import Observer
+    from evolvent.report import read_run, summary_csv, write_report
+
+    branch = find_branch(recipe, out) if resume else Branch(run_folder(recipe, out), None)
     folder = branch.folder
-    observer = TerminalObserver(chosen) if is_main_process() else Observer()
+    observer = TerminalObserver(recipe) if is_main_process() else Observer()
     failed = None
     try:
-        run_grid(chosen, folder, resume=resume, data_folder=data, resources=Resources(devices, nodes),
-                 observer=observer, workers=workers, ray=ray, parent=branch.parent)  # fmt: skip
+        run_grid(recipe, folder, resume=resume, observer=observer, parent=branch.parent, **options)
     except CellsFailedError as error:  # the others are finished and shown
         failed = error
     finally:
