@@ -125,7 +125,7 @@ def test_another_symbol():
 def test_what_is_wrong_is_said():
     with pytest.raises(UnknownNameError, match="Did you mean 'u_xx'"):
         GoverningEquation(coefficients={"uxx": 1})
-    with pytest.raises(ConfigError, match="'u' is there twice"):
+    with pytest.raises(ConfigError, match="'u' occurs twice"):
         GoverningEquation([*polynomial_terms(), polynomial_terms()[1]])
     with pytest.raises(UnknownNameError, match="Points have y, t"):
         GoverningEquation()(heat, {"y": torch.rand(1), "t": torch.rand(1)})

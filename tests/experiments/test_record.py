@@ -131,7 +131,7 @@ def test_a_torn_recipe_is_one_line(tmp_path, content):
 @pytest.mark.parametrize("junk", [b"junk" * 50, pickle.dumps([1]), b""])
 def test_junk_in_the_place_of_arrays_is_never_said_to_be_loadable_unsafely(tmp_path, junk):
     (tmp_path / "findings.npz").write_bytes(junk)
-    with pytest.raises(ConfigError, match=r"is no archive of plain arrays. Delete findings.json, nothing") as caught:
+    with pytest.raises(ConfigError, match=r"not an archive of plain arrays. Delete findings.json, nothing") as caught:
         read_arrays(tmp_path / "findings.npz")
     assert "pickle" not in str(caught.value)
     assert "unsafe" not in str(caught.value)

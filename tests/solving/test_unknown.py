@@ -109,7 +109,7 @@ def test_as_many_coefficients_as_samples_have_no_standard_errors(tmp_path, quick
     assert found.estimates.noise is None
     assert ev.load(tmp_path / "run").estimates == found.estimates
     assert not found.trust.trusted
-    assert "with 1 unknown and only 1 measured, the noise of the samples cannot be told" in found.trust.verdict
+    assert "with 1 unknown and only 1 measured, the noise of the samples cannot be estimated" in found.trust.verdict
 
 
 def test_a_pair_of_which_only_the_product_matters_is_named(tmp_path):

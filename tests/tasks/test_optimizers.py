@@ -130,7 +130,7 @@ def test_options_and_decay_of_torch_optimisers():
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"name": "adamw"}, "unknown optimiser 'adamw'; near to it are 'AdamW'"),
+        ({"name": "adamw"}, "unknown optimiser 'adamw'; similar names are 'AdamW'"),
         ({"name": "AdamW", "options": {"beta": 1}}, "AdamW has no option 'beta'; it has amsgrad, betas"),
         ({"name": "AdamW", "options": {"lr": 1}}, "has no option 'lr'"),
         ({"name": "sgd", "options": {"dampening": 1}}, "sgd has its own keys"),
@@ -145,7 +145,7 @@ def test_unknown_optimisers_and_options_are_refused(values, message):
 @pytest.mark.parametrize(
     ("config", "message"),
     [
-        ({"name": "Rprop", "weight_decay": 0.1}, "Rprop knows no weight decay"),
+        ({"name": "Rprop", "weight_decay": 0.1}, "Rprop has no weight decay"),
         ({"name": "AdamW", "options": {"betas": [2, 3]}}, "does not take these options: Invalid beta"),
         ({"name": "Muon"}, "Muon only supports 2D parameters"),
     ],

@@ -165,3 +165,13 @@ def check_images(
         f"{taker} takes {wanted}, as (batch, channels, height, width), got shape {tuple(x.shape)}."
         + (f" {advice}" if advice else "")
     )
+
+
+def check_labelled_images(images: Tensor, labels: Tensor, taker: str) -> None:
+    """Refuse what is not images, at least one, with one class for each."""
+    check_images(images, taker)
+    if len(images) == 0 or labels.shape != (len(images),):
+        raise ShapeError(
+            f"images and one class for each, (N,), are expected, got {len(images)} images and labels of shape "
+            f"{tuple(labels.shape)}."
+        )

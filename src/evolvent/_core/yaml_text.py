@@ -14,7 +14,7 @@ def parse_yaml(text: str, source: str) -> Any:
     """The plain values in a YAML text.
 
     Raises:
-        ConfigError: one line that names ``source``, for text that is no YAML, has tags, or is nested too deeply.
+        ConfigError: one line that names ``source``, for text that is not YAML, has tags, or is nested too deeply.
 
     >>> parse_yaml("lr: 0.1", "my.yaml")
     {'lr': 0.1}

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from evolvent._core.checks import check_images
-from evolvent._core.errors import ConfigError, ShapeError
+from evolvent._core.checks import check_labelled_images
+from evolvent._core.errors import ConfigError
 from evolvent._core.modes import evaluation_mode
 from evolvent.data import rotate
 
@@ -66,12 +66,7 @@ def rotation_accuracy(
     >>> rotation_accuracy(brightest, images, torch.tensor([0, 1]), (0, 180)).accuracy
     [1.0, 0.0]
     """
-    check_images(images, "the accuracy over angles")
-    if len(images) == 0 or labels.shape != (len(images),):
-        raise ShapeError(
-            f"images and one class for each, (N,), are expected, got {len(images)} images and labels of shape "
-            f"{tuple(labels.shape)}."
-        )
+    check_labelled_images(images, labels, "the accuracy over angles")
     if not angles:
         raise ConfigError("there are no angles to measure the accuracy at. Give at least one, in degrees.")
     found = []

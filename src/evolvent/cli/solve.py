@@ -28,7 +28,7 @@ def solve(
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Of weights and points.")] = 0,
     out: Annotated[Path | None, typer.Option(help="Run folder; else runs/solve-<problem>/<id>.")] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Continue a run that was ended.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue a run that was interrupted.")] = False,
     no_second: Annotated[bool, typer.Option("--no-second", help="Do not solve twice to compare.")] = False,
     tolerance: Annotated[float, typer.Option(min=0, help="Relative error up to which to trust it.")] = 0.01,
     reference: Annotated[
@@ -37,7 +37,7 @@ def solve(
     csv: Annotated[Path | None, typer.Option(help="Also write values on a grid to this CSV file.")] = None,
     npz: Annotated[Path | None, typer.Option(help="Also write values on a grid to this npz file.")] = None,
 ) -> None:
-    """Solve an equation with a network within a time, and say whether to trust the answer."""
+    """Solve an equation with a network within a time budget, and say whether to trust the answer."""
     if problem is None:
         _list()
         return

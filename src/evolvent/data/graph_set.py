@@ -175,7 +175,7 @@ def _features(name: str, arrays: GraphArrays) -> SparseMatrix:
     ordered = len(starts) == len(arrays.labels) + 1 and starts[0] == 0 and starts[-1] == len(columns) == len(values)
     inside = len(columns) == 0 or 0 <= columns.min() <= columns.max() < arrays.width
     if not ordered or not inside or (np.diff(starts) < 0).any():
-        raise DataError(f"{name}: the features are no sparse matrix of {len(arrays.labels)} rows in compressed form.")
+        raise DataError(f"{name}: the features are not a compressed sparse matrix of {len(arrays.labels)} rows.")
     return SparseMatrix.from_scipy(csr_array((values, columns, starts), shape=(len(starts) - 1, arrays.width)))
 
 

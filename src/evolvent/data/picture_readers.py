@@ -120,7 +120,7 @@ def picture_form(path: Path) -> PictureForm:
     """What the header of an image file says: nothing is decoded.
 
     Raises:
-        DataError: if the file is no JPEG or PNG, or has more than 8 bits a channel.
+        DataError: if the file is neither JPEG nor PNG, or has more than 8 bits a channel.
     """
     with opened(path) as image:
         width, height = image.size

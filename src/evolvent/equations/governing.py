@@ -59,7 +59,7 @@ class GoverningEquation(nn.Module):
         self.time, self.symbol = time, symbol
         names = [term.text for term in self.terms]
         if twice := sorted({name for name in names if names.count(name) > 1}):
-            raise ConfigError(f"term {twice[0]!r} is there twice. Every term needs a text of its own.")
+            raise ConfigError(f"term {twice[0]!r} occurs twice. Every term needs a text of its own.")
         self.alpha = nn.Parameter(torch.zeros(len(names)))
         with torch.no_grad():
             for name, number in (coefficients or {}).items():

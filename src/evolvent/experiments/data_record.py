@@ -24,7 +24,7 @@ def refuse_changed_data(folder: Path, material: Material) -> None:
     if _changed(folder, material):
         raise DataError(
             f"{material.name} has changed since the training in {folder} began ({material.origin}). Restore the data, "
-            "or choose another --out and begin anew."
+            "or choose another --out to start again."
         )
 
 

@@ -50,7 +50,7 @@ from evolvent.networks import create_model, model_entry, refine
 from evolvent.tasks import Task, check_turns, make_optimizer
 
 _MEMORY_FORMATS = {"contiguous": torch.contiguous_format, "channels_last": torch.channels_last}
-_LEFT_OUT = 0.1  # share of rows that incomplete batches may leave out without a word
+_LEFT_OUT = 0.1  # share of rows that incomplete batches may leave out without a warning
 _LONGEST_TEST = timedelta(hours=6)  # one process tests while the others wait
 
 

@@ -44,7 +44,7 @@ class Health:
 
 
 def is_exploding(mean: float, first: float | None) -> bool:
-    """Whether a mean objective is far above the first; what was not measured explodes not.
+    """Whether a mean objective is far above the first; means that were not measured do not count.
 
     >>> is_exploding(2.3, 2.4), is_exploding(80.0, 2.4), is_exploding(-1.0, -3.0)
     (False, True, False)

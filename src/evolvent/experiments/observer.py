@@ -1,4 +1,4 @@
-"""What is told while a grid runs: the command line draws, tests record, the default is silent."""
+"""What is reported while a grid runs: the command line draws, tests record, the default is silent."""
 
 from __future__ import annotations
 

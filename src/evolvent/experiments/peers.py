@@ -45,7 +45,7 @@ def _is_connection(error: RuntimeError) -> bool:
 def end_with_children() -> None:
     """Let a process that hangs, because one that it has started is gone, end with one line.
 
-    Lightning would kill it without a word.
+    Lightning would kill it without a message.
     """
 
     def end_all(self: Any) -> None:

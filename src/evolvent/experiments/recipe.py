@@ -59,7 +59,7 @@ class TrainingConfig(Config):
         default=None, ge=1, description="steps of an epoch, after which the network is evaluated; else one pass"
     )
     patience: int | None = Field(
-        default=None, ge=1, description="end after so many epochs in which the score on held-out rows did not improve"
+        default=None, ge=1, description="end after this many epochs without a better score on held-out rows"
     )
     gradient: str = "backprop"
     clip_norm: float | None = Field(default=None, gt=0)
@@ -68,7 +68,7 @@ class TrainingConfig(Config):
         default="contiguous", description="order of features in memory; channels_last is often faster for wide networks"
     )
     checkpoint_steps: int | None = Field(
-        default=None, ge=1, description="also checkpoint every so many steps, inside an epoch"
+        default=None, ge=1, description="steps between checkpoints inside an epoch; none if null"
     )
     keep_checkpoint: bool = Field(default=True, description="keep the last checkpoint when the training has finished")
     refine_at: list[Annotated[int, Field(ge=1)]] = Field(

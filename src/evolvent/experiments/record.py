@@ -253,7 +253,7 @@ def read_arrays(path: Path) -> dict[str, np.ndarray]:
         with np.load(io.BytesIO(content), allow_pickle=False) as stored:
             return {name: stored[name] for name in stored.files}
     except Exception:  # damaged archives fail in many ways; the words of some advise to switch numpy's safety off
-        raise ConfigError(f"{path} is damaged: it is no archive of plain arrays. {_advice(path)}") from None
+        raise ConfigError(f"{path} is damaged: it is not an archive of plain arrays. {_advice(path)}") from None
 
 
 def write_metrics(path: Path, rows: list[dict[str, float]]) -> None:

@@ -41,8 +41,8 @@ class Representation:
             )
         if not self._keeps_products():
             raise ConfigError(
-                f"the matrices of {self.name!r} are no representation of {self.group}: that of a product must be the "
-                "product of the matrices, and that of element 0 the identity."
+                f"the matrices of {self.name!r} are not a representation of {self.group}: that of a product must be "
+                "the product of the matrices, and that of element 0 the identity."
             )
 
     def _keeps_products(self) -> bool:

@@ -45,7 +45,7 @@ class NodeConvection(Dynamics):
 
 @dataclass(frozen=True, kw_only=True)
 class DiffResNetOptions(GraphOptions):
-    width: Annotated[Count | None, "learn a linear map to so many features first; None for those of the nodes"] = None
+    width: Annotated[Count | None, "features of a learned linear map that comes first; None for no such map"] = None
     layers: Annotated[Count, "residual blocks, each followed by diffusion"] = 1
     step_size: StepSize = 1.0
     gamma: Annotated[float, Ge(0), "strength of a diffusion step, for a step size of 1"] = 0.25

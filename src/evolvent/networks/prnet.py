@@ -1,4 +1,4 @@
-"""PR-Net (Kim et al. 2022): the features are the solution of a partial differential equation that is learned along."""
+"""PR-Net (Kim et al. 2022): the features are the solution of a partial differential equation learned with them."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def prnet_mnist(options: PrNetOptions) -> ImageNetwork:
     r"""PR-Net in the frame of ODE-Net: the solution of a learned equation in place of an ODE that is solved.
 
     .. math:: h(d, t) = f(h(0), d, t; \theta), \qquad
-              h_t = \sum_{i,j} \alpha_{ij}\, h^i\, \partial_d^j h \text{ is learned along}
+              h_t = \sum_{i,j} \alpha_{ij}\, h^i\, \partial_d^j h \text{ is learned at the same time}
 
     Kim et al. 2022, Table 2 and Table 10. The block is a :class:`~evolvent.networks.SolutionBlock`; the task ``prnet``
     trains it with the equation, which is not a part of the network. There are 212,260 parameters, as published (0.21M),

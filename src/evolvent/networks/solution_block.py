@@ -136,7 +136,7 @@ class SolutionBlock(nn.Module):
         for name, asked, known in zip(COORDINATES, (*d, t), self.points, strict=True):
             low, high = min(0.0, known.min().item()), max(1.0, known.max().item())
             first, last, slack = asked.min().item(), asked.max().item(), 1e-6 * (high - low)
-            if not (first >= low - slack and last <= high + slack):  # what is no number is outside too
+            if not (first >= low - slack and last <= high + slack):  # NaN counts as outside
                 outside.append(f"{name} from {first:.3g} to {last:.3g} (trained for {low:.3g} to {high:.3g})")
         if outside:
             warnings.warn(

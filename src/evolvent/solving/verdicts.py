@@ -77,7 +77,7 @@ def add_to_findings(folder: Path, problem: Problem, trust: Trust, estimates: Est
 def trust_table(trust: Trust) -> Table:
     """Each check with what was measured and its limit."""
     rows = [
-        [one.name, one.value, one.limit, "told" if one.limit is None else "passed" if one.passed else "failed"]
+        [one.name, one.value, one.limit, "reported" if one.limit is None else "passed" if one.passed else "failed"]
         for one in trust.checks
     ]
     rows += [[name, None, None, f"not checked: {reason}"] for name, reason in trust.not_checked.items()]

@@ -61,7 +61,7 @@ class ClassificationSettings(ImageTaskSettings):
         description="also test the kept model on noisy images: standard deviations as shares of the pixel range 255",
     )
     timed_images: int | None = Field(
-        default=None, ge=1, description="also measure the time to classify so many test images in one batch"
+        default=None, ge=1, description="also measure the time to classify this many test images in one batch"
     )
 
 

@@ -49,9 +49,9 @@ class AugmentConfig(Config):
 
     pad: int = Field(default=0, ge=0)
     flip: bool = False
-    exposure: float = Field(default=0.0, ge=0, le=8, description="light is changed by up to so many stops")
+    exposure: float = Field(default=0.0, ge=0, le=8, description="change the light by up to this many stops")
     rotate: float = Field(
-        default=0.0, ge=0, le=180, description="images are turned about their centre by up to so many degrees"
+        default=0.0, ge=0, le=180, description="turn images about their centre by up to this many degrees"
     )
 
 

@@ -29,7 +29,7 @@ class NodesSettings(TaskSettings):
         default="accuracy", description="on the validation nodes; of equal accuracies the one of lower loss counts"
     )
     patience: int | None = Field(
-        default=None, ge=1, description="the training ends after so many epochs in which no initialisation got better"
+        default=None, ge=1, description="end the training after this many epochs in which no initialisation improved"
     )
 
 
@@ -38,7 +38,7 @@ class NodesData(DataSettings):
 
     name: str = "cora"
     split: Literal["random", "public"] = Field(
-        default="random", description="so many nodes of each class (random), or the published split (public)"
+        default="random", description="equally many nodes of each class (random), or the published split (public)"
     )
     train_per_class: int = Field(default=20, ge=1, description="of random splits")
     validation_per_class: int = Field(default=30, ge=1, description="of random splits")

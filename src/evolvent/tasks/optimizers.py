@@ -65,7 +65,7 @@ class OptimizerConfig(Config):
         if self.name not in kinds:
             near = close_matches(self.name, [*_OURS, *kinds])
             known = f"; there are {', '.join(_OURS)} and the classes of torch.optim"
-            guess = f"; near to it are {' and '.join(map(repr, near))}" if near else known
+            guess = f"; similar names are {' and '.join(map(repr, near))}" if near else known
             raise ValueError(f"unknown optimiser {shortened(repr(self.name))}{guess}")
         given = sorted(inspect.signature(kinds[self.name]).parameters.keys() - set(_GIVEN_ELSEWHERE))
         for option in self.options:
@@ -148,7 +148,7 @@ class Repeated(torch.optim.Optimizer):
 class LimitedMemory(torch.optim.LBFGS):
     """PyTorch's L-BFGS, which goes on until rounding ends it; :attr:`stopped` says so after a step.
 
-    PyTorch's own tolerances suit float32. In float64 they would end trainings of small losses early, without a word.
+    PyTorch's own tolerances suit float32. In float64 they would silently end trainings of small losses early.
     """
 
     def __init__(self, parameters: list[nn.Parameter], lr: float, iterations: int, history: int) -> None:
@@ -181,7 +181,7 @@ def _torch_optimizer(trained: list[nn.Parameter], config: OptimizerConfig) -> to
     kind = torch_optimizers()[config.name]
     decays = "weight_decay" in inspect.signature(kind).parameters
     if config.weight_decay and not decays:
-        raise ConfigError(f"{config.name} knows no weight decay; leave optimizer.weight_decay out.")
+        raise ConfigError(f"{config.name} has no weight decay; leave optimizer.weight_decay out.")
     options = {key: tuple(value) if isinstance(value, list) else value for key, value in config.options.items()}
     try:
         return kind(_decay_groups(trained, config) if decays else trained, lr=config.lr, **options)  # pyright: ignore[reportCallIssue]

@@ -54,7 +54,7 @@ def check_origin(given: dict[str, Any], allowed: Sequence[str], own_keys: Sequen
 
 
 def refuse_two_origins(settings: Mapping[str, Any]) -> None:
-    """Refuse settings, by dotted keys, that name data in two ways: the later one would drop the other in silence."""
+    """Refuse settings, by dotted keys, that name data in two ways: the later one would silently drop the other."""
     section = settings.get("data")
     named = {key: (section if isinstance(section, dict) else {}).get(key) for key in ORIGINS}
     named |= {key: settings[f"data.{key}"] for key in ORIGINS if f"data.{key}" in settings}

@@ -68,7 +68,7 @@ class Turn:
         optimizer: which optimiser, and its learning rate.
         schedule: of the learning rate, over the turn's own time.
         name: told to :meth:`Task.objective`, so that each turn may have an objective of its own.
-        every: it acts on every so many batches.
+        every: it acts on one batch of this many.
         since, until: the first step on which it may act, and the first on which it no longer does.
         during: (count, period), if it acts only in the first ``count`` steps of every ``period``, such as one epoch of
             five.
@@ -234,7 +234,7 @@ class Task(nn.Module, ABC):
         :func:`~evolvent.tasks.prediction.loading.load_predictor`.
         """
         if material.example is None:
-            raise ConfigError(f"the task {self.setup.settings.name} has no network of its own that a file could hold.")
+            raise ConfigError(f"the task {self.setup.settings.name} has no network that can be written to a file.")
         return self.model, self.placed(material.example[:2])
 
     def save_kept(self, folder: Path) -> None:

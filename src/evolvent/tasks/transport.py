@@ -129,7 +129,7 @@ class Transport(Task):
         if settings.objective == "transport":
             self._check_objective(settings)
         elif self.running:
-            raise ConfigError("flow matching knows no running costs: leave out data.obstacle and data.congestion.")
+            raise ConfigError("flow matching has no running costs: leave out data.obstacle and data.congestion.")
 
     def _check_objective(self, settings: TransportSettings) -> None:
         if not isinstance(self.model, PotentialNetwork):

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from evolvent._core.checks import check_images
-from evolvent._core.errors import ConfigError, ShapeError
+from evolvent._core.checks import check_labelled_images
+from evolvent._core.errors import ConfigError
 from evolvent._core.modes import evaluation_mode
 
 
@@ -72,15 +72,10 @@ def victim(model: nn.Module, images: Tensor, labels: Tensor) -> Iterator[Victim]
     Warns with :class:`AttackWarning` if it was in training mode, where batches change statistics and layers are random.
 
     Raises:
-        ConfigError: if images are not in [0, 1], labels are no classes, or the model is no classifier.
+        ConfigError: if images are not in [0, 1], labels are not classes of the model, or it is not a classifier.
     """
-    check_images(images, "an attack")
+    check_labelled_images(images, labels, "an attack")
     _check_pixels(images)
-    if len(images) == 0 or labels.shape != (len(images),):
-        raise ShapeError(
-            f"images and one class for each, (N,), are expected, got {len(images)} images and labels of shape "
-            f"{tuple(labels.shape)}."
-        )
     if model.training:
         warnings.warn(
             f"{type(model).__name__} is in training mode. It is attacked in evaluation mode, and put back afterwards; "

@@ -38,7 +38,7 @@ class Check:
     Attributes:
         name: what is looked at.
         value: what was measured.
-        limit: that it must not exceed; None if it is only told.
+        limit: that it must not exceed; None if it is only reported.
         said: in words, for the verdict.
         estimates: whether the value is a relative error of the solution.
     """

@@ -40,12 +40,12 @@ class Estimates:
 
     Attributes:
         found: each coefficient.
-        noise: standard deviation of the samples about the exact solution; None if they are too few to tell.
+        noise: standard deviation of the samples about the exact solution; None if they are too few to estimate it.
         condition: ratio of the largest and the smallest information on relative changes of the coefficients.
         not_identified: changes of the coefficients that the samples do not see, in words.
         remark: why there are no standard errors; empty if there are.
         covariance: of the coefficients, in the order of ``found``; None where it could not be computed or is infinite.
-        freedom: measured numbers less coefficients; without any left nothing tells the noise.
+        freedom: measured numbers less coefficients; without any left the noise cannot be estimated.
         solution_error: relative error of the solution that comes of the coefficients; None without standard errors.
     """
 
@@ -135,7 +135,7 @@ def _without_errors(
 def _too_few(count: int, coefficients: int) -> str:
     if count > coefficients:
         return ""
-    return f"with {coefficients} unknown and only {count} measured, the noise of the samples cannot be told"
+    return f"with {coefficients} unknown and only {count} measured, the noise of the samples cannot be estimated"
 
 
 class _Information:

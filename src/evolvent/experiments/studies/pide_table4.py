@@ -134,7 +134,7 @@ def _answer(found: dict[DataName, dict[str, Counts]]) -> str:
         if (printed := TABLE[name].printed[data])
     ]
     return (
-        "Nonlocal diffusion takes so many times the multiply-adds of Hamiltonian-74, with all pairs written down and "
-        f"as we evaluate it: {', '.join(ratios)}; the printed counts lie {min(above):.1f} to {max(above):.1f} % above "
+        "Multiply-adds of nonlocal diffusion over those of Hamiltonian-74, with all pairs written down and as "
+        f"evaluated here: {', '.join(ratios)}; the printed counts lie {min(above):.1f} to {max(above):.1f} % above "
         "those of all pairs."
     )

@@ -13,7 +13,7 @@ from torch import nn
 class ConstantsModule(nn.Module):
     """A module with constants that are known in float64, and are always as exact as its precision allows.
 
-    Buffers that are converted to float32 and back lose digits. These are made anew from their arrays whenever the
+    Buffers that are converted to float32 and back lose digits. These are made again from their arrays whenever the
     module changes its precision or device. They are not part of the state dictionary.
     """
 

@@ -14,7 +14,7 @@ from evolvent.operators.differential.field_checks import check_moves_channels, c
 
 
 def _elu(u: Tensor) -> Tensor:
-    """Written out for torch.compile, which takes the gradient of F.elu to lie in memory otherwise than it does."""
+    """Written out for torch.compile, which assumes another memory layout of the gradient of F.elu than it has."""
     if torch.compiler.is_dynamo_compiling():
         return F.relu(u) + torch.expm1(u.clamp(max=0))
     return F.elu(u)

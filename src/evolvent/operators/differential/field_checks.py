@@ -14,17 +14,17 @@ from evolvent.groups import Field
 
 
 class EquivarianceWarning(UserWarning):
-    """A layer is used in a way in which it commutes with the group no longer."""
+    """A layer is used in a way in which it does not commute with the group."""
 
 
 def check_moves_channels(field: Field, what: str, instead: str) -> None:
-    """Refuse fields whose channels the group does more to than to move them."""
+    """Refuse fields unless the group only permutes their channels."""
     if field.representation.permutation is None:
         raise ConfigError(_mixes(field, what, instead))
 
 
 def check_moves_up_to_sign(field: Field, what: str, instead: str) -> None:
-    """Refuse fields whose channels the group does more to than to move them and to change their signs."""
+    """Refuse fields unless the group only permutes their channels and changes signs."""
     size = np.abs(field.representation.matrices)
     if not np.all((size < 1e-12) | (np.abs(size - 1) < 1e-12)):
         raise ConfigError(_mixes(field, what, instead))

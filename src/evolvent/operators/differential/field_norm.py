@@ -22,7 +22,7 @@ class FieldBatchNorm(HasOrdinaryForm, ConstantsModule):
     :math:`P` is the projection on the vectors that no element of the group changes, the :math:`e_k` span them, and
     :math:`d` is the size of a field. Expectations are over batch and pixels; in evaluation those of training are used,
     as :class:`torch.nn.BatchNorm2d` does. For regular and quotient fields this is a batch normalisation of each field
-    as if it were one channel, with two parameters; scalars are normalised as ever. Only this case is synchronised
+    as if it were one channel, with two parameters; scalars are normalised as usual. Only this case is synchronised
     between processes by :class:`torch.nn.SyncBatchNorm`.
 
     Args:

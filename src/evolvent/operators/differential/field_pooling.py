@@ -62,7 +62,7 @@ def _largest(v: Tensor) -> Tensor:
 
 
 class GroupRestriction(nn.Module):
-    """The same features as fields of a smaller group, for layers that shall commute with that one only.
+    """The same features as fields of a smaller group, for layers that need to commute with that one only.
 
     Regular fields become several regular fields each, whose channels follow each other.
 
@@ -99,8 +99,8 @@ class FieldPooling(nn.Module):
     It commutes with quarter turns and mirrorings if the squares lie symmetrically on the map. They do where ``size``
     divides the sides. Elsewhere the last rows and columns are left out, with an :class:`EquivarianceWarning`, unless
     ``pad`` is set: then :math:`\lceil n / size \rceil` windows are centred along each side of :math:`n` pixels, at a
-    distance of ``size``, which are one pixel wider than that where there is no other way. Pixels beyond the edge count
-    neither for the maximum nor for the average.
+    distance of ``size``, and are one pixel wider than that where they cannot be centred otherwise. Pixels beyond
+    the edge count neither for the maximum nor for the average.
 
     Args:
         field: how features transform; the maximum is for fields whose channels are only moved.

@@ -61,7 +61,9 @@ class FewShotData(DataSettings):
     way: int = Field(default=5, ge=2)
     shot: int = Field(default=1, ge=1)
     query: int = Field(default=15, ge=1, description="of each class, on average")
-    dirichlet: float | None = Field(default=None, gt=0, description="draw the sizes of classes in the query so")
+    dirichlet: float | None = Field(
+        default=None, gt=0, description="parameter of the distribution of class sizes in the query; equal sizes if null"
+    )
 
     @property
     def rows_evaluated(self) -> int | None:

@@ -30,7 +30,7 @@ PART_NAMES = tuple(LossWeights.model_fields)
 class WeightingSettings(Config):
     """Factors that are renewed after each epoch; see :class:`~evolvent.tasks.pde.weighting.Weighting`."""
 
-    causal: float | None = Field(default=None, gt=0, description="what is later waits for what is earlier, so strongly")
+    causal: float | None = Field(default=None, gt=0, description="how strongly later times wait for earlier ones")
     slabs: int = Field(default=16, ge=2, description="of time, for causal weights")
     attention: float | None = Field(
         default=None, ge=0, lt=1, description="points with large residuals gain weight; this share of it is kept"
@@ -68,7 +68,7 @@ class LibrarySettings(Config):
     significance: float | None = Field(
         default=None,
         gt=0,
-        description="a term is left out if its coefficient is less than so many standard errors; instead of growth",
+        description="a term is left out if its coefficient is less than this many standard errors; instead of growth",
     )
 
 

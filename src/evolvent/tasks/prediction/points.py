@@ -83,7 +83,7 @@ class PointPredictor(Predictor):
         """The classes of points: paths of ``.csv`` files with the columns of the training or of folders of them, or
         numbers (N, d).
 
-        Columns are found by their names, in any order; a table that names none of them so must have as many.
+        Columns are found by their names, in any order; a table with other names must have as many columns.
         """
         files = self._files_of(inputs)
         if files == []:
@@ -122,7 +122,7 @@ class PointPredictor(Predictor):
             return list(self.form.columns)
         if len(table.columns) != len(self.form.columns):
             raise DataError(
-                f"{table.path.name} must have the columns {_listed(self.form.columns)}, in any order, or just so many "
+                f"{table.path.name} must have the columns {_listed(self.form.columns)}, in any order, or as many "
                 f"without names; it has {len(table.columns)}: {_listed(table.columns)}. Rename them, or leave out "
                 "those that are not needed."
             )

@@ -32,7 +32,7 @@ class Predictor:
         return [str(file) for path in paths for file in self._below(check_path(path, "a predictor", "a file"))]
 
     def _files_of(self, inputs: Any) -> list[str] | None:
-        """The files that are meant, or None if the inputs are no paths."""
+        """The files that are meant, or None if the inputs are not paths."""
         if isinstance(inputs, (str, os.PathLike)):
             inputs = [inputs]
         are_paths = isinstance(inputs, (list, tuple)) and all(isinstance(one, (str, os.PathLike)) for one in inputs)

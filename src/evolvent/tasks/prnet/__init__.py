@@ -1,4 +1,4 @@
-"""PR-Net: classifiers whose features solve an equation that is learned along."""
+"""PR-Net: classifiers whose features solve an equation that is learned at the same time."""
 
 from evolvent.tasks.prnet.checks import CoordinateLostWarning, DrownedLossWarning
 from evolvent.tasks.prnet.task import PRNet

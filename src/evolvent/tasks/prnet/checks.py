@@ -1,4 +1,4 @@
-"""What can go wrong when an equation is learned along: each named, and with what to do."""
+"""Checks of an equation that is learned with a network: what went wrong, and what to do about it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _DIVERGED = 1e4
 
 
 class CoordinateLostWarning(UserWarning):
-    """A normalisation removes a coordinate, so that its derivatives are next to nothing and no equation is learned."""
+    """A normalisation removes a coordinate, so that its derivatives nearly vanish and no equation is learned."""
 
 
 class DrownedLossWarning(UserWarning):
@@ -33,8 +33,8 @@ def check_derivatives(equation: GoverningEquation, found: Sequence[Derivatives])
     """
     orders = equation.orders()
     for u in found:
-        size = _size(u.value)
-        lost = [name for name in orders if _size(u.of(name, 1)) < _LOST * size]
+        size = _root_mean_square(u.value)
+        lost = [name for name in orders if _root_mean_square(u.of(name, 1)) < _LOST * size]
         if lost:
             warnings.warn(
                 f"The features hardly depend on {', '.join(lost)}: a normalisation over single channels removes a "
@@ -46,7 +46,7 @@ def check_derivatives(equation: GoverningEquation, found: Sequence[Derivatives])
             f"{equation.symbol}_{name * order}"
             for name, highest in orders.items()
             for order in range(2, highest + 1)
-            if name not in lost and _size(u.of(name, order)) <= _VANISHES * size
+            if name not in lost and _root_mean_square(u.of(name, order)) <= _VANISHES * size
         ]
         if missing:
             raise ConfigError(
@@ -67,7 +67,7 @@ def check_losses(initial: Tensor, governing: Tensor, equation: GoverningEquation
 
 
 def check_coefficients(equation: GoverningEquation) -> None:
-    """Raise if coefficients run away."""
+    """Raise if a coefficient diverges."""
     sizes = equation.alpha.detach().abs()
     if not sizes.max() <= _DIVERGED:
         worst = equation.terms[int(sizes.nan_to_num(torch.inf).argmax())].text
@@ -79,7 +79,7 @@ def check_coefficients(equation: GoverningEquation) -> None:
 
 
 def warn_if_drowned(task_loss: float, governing: float) -> bool:
-    """Warn, and say so, if the weighted loss of the equation was far above that of the classes over an epoch."""
+    """Warn if the weighted loss of the equation was far above that of the classes over an epoch; whether it was."""
     if governing <= _DROWNED * task_loss:
         return False
     warnings.warn(
@@ -91,5 +91,5 @@ def warn_if_drowned(task_loss: float, governing: float) -> bool:
     return True
 
 
-def _size(u: Tensor) -> float:
+def _root_mean_square(u: Tensor) -> float:
     return u.detach().double().square().mean().sqrt().item()

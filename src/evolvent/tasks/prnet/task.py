@@ -44,8 +44,8 @@ class PartSettings(Config):
     schedule: ScheduleConfig | None = Field(
         default=None, description="of its learning rate; that of the recipe if null"
     )
-    epochs: int = Field(default=1, ge=1, description="it is trained in every so many epochs")
-    every: int = Field(default=1, ge=1, description="and there on every so many batches")
+    epochs: int = Field(default=1, ge=1, description="trained in the first epoch of this many")
+    every: int = Field(default=1, ge=1, description="and there on one batch of this many")
 
     def turn(self, name: str, parameters: list[nn.Parameter], plan: Plan, schedule: ScheduleConfig) -> Turn:
         during = (plan.epoch_steps, self.epochs * plan.epoch_steps) if self.epochs > 1 else None
@@ -53,7 +53,7 @@ class PartSettings(Config):
 
 
 class PRNetSettings(ClassificationSettings):
-    """One class for each image, by a network that solves an equation which is learned along."""
+    """One class for each image, by a network that solves an equation learned at the same time."""
 
     name: str = "prnet"
     initial: float = Field(default=1.0, ge=0, description="weight of the loss of the initial condition, L_I")
