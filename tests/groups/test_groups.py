@@ -216,7 +216,10 @@ def test_dihedral_regular_fields_split_without_moving_channels():
         (lambda: quotient(cyclic(4), 2), "a list of elements among 0 ... 3, got 2"),  # pyright: ignore[reportArgumentType]
         (lambda: cyclic(4).generated(4), "elements of C4 are 0 ... 3"),
         (lambda: quotient(cyclic(4), [0, 1]), r"give \[2\] too"),
-        (lambda: Representation(cyclic(4), np.random.default_rng(0).normal(size=(4, 2, 2)), "p"), "not a representation"),
+        (
+            lambda: Representation(cyclic(4), np.random.default_rng(0).normal(size=(4, 2, 2)), "p"),
+            "not a representation",
+        ),
         (lambda: Representation(cyclic(4), np.zeros((4, 2, 2)), "p"), "not a representation"),
         (lambda: Representation(cyclic(4), np.ones((3, 1, 1)), "p"), r"each of its 4 elements.*\(3, 1, 1\)"),
         (lambda: irrep(cyclic(4), 3), "frequencies 0 ... 2"),

@@ -37,8 +37,8 @@ class PointCloud(Config):
 
     kind: Literal["spirals", "moons", "circles", "blobs", "xor", "moon", "circle", "spiral"] = "spirals"
     classes: int = Field(default=2, ge=2, le=8)
-    points: int = Field(default=250, ge=2, le=10**8, description="of each class")
-    turns: float = Field(default=2.0, gt=0, allow_inf_nan=False, description="of each of the spirals around the centre")
+    points: int = Field(default=250, ge=2, le=10**8, description="number of points of each class")
+    turns: float = Field(default=2.0, gt=0, allow_inf_nan=False, description="turns of each spiral around the centre")
     noise: float = Field(
         default=0.02, ge=0, allow_inf_nan=False, description="standard deviation around the curve, along each axis"
     )

@@ -19,10 +19,10 @@ from evolvent.networks._registry import ModelSpec, register_family
 class BsdeOptions(NetworkOptions):
     num_classes: NumClasses = 1
     in_features: Annotated[Count, "coordinates of a point, without time"] = 100
-    width: Annotated[int, Ge(0), "of hidden layers; ten more than coordinates if 0"] = 0
+    width: Annotated[int, Ge(0), "units of a hidden layer; ten more than coordinates if 0"] = 0
     layers: Annotated[Count, "hidden layers"] = 2
-    centre: Annotated[float, "about which points lie"] = 0.0
-    spread: Annotated[float, Gt(0), "how far they lie from it"] = 1.0
+    centre: Annotated[float, "centre of the points that the network is given"] = 0.0
+    spread: Annotated[float, Gt(0), "typical distance of points from the centre"] = 1.0
     until: Annotated[float, Gt(0), "end of time"] = 1.0
     value: Annotated[float, "first guess of the solution at the start"] = 1.0
     variation: Annotated[float, Gt(0), "size of the gradient times the spread of points, about"] = 1.0

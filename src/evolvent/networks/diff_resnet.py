@@ -188,7 +188,7 @@ class DiffResNetOptions(NetworkOptions):
     n_top: Annotated[int, Ge(2), "weights kept for each point"] = 25
     sigma: Annotated[float, Gt(0), Lt(math.inf), "width of the Gaussian between points"] = 0.5
     include_self: Annotated[bool, "whether a point counts among its n_top"] = True
-    normalisation: Annotated[Normalisation, "of the weights: row, symmetric or gcn"] = "row"
+    normalisation: Annotated[Normalisation, "normalisation of the weights: row, symmetric or gcn"] = "row"
     flow: Annotated[FlowMethod, "how diffusion is followed: explicit, implicit or exponential"] = "explicit"
     allow_unstable: Annotated[bool, "run explicit steps that are too large for the graph, with a warning"] = False
 

@@ -51,9 +51,11 @@ class DiffResNetOptions(GraphOptions):
     gamma: Annotated[float, Ge(0), "strength of a diffusion step, for a step size of 1"] = 0.25
     diffusion_steps: Annotated[int, Ge(0), "diffusion steps after each residual block"] = 20
     flow: Annotated[FlowMethod, "how the diffusion is followed"] = "explicit"
-    normalisation: Annotated[Normalisation, "of the weights, before the Laplacian is made"] = "gcn"
+    normalisation: Annotated[Normalisation, "normalisation of the weights, before the Laplacian is made"] = "gcn"
     dropout: Annotated[float, Ge(0), "share of the features dropped with each diffusion step in training"] = 0.25
-    dropout_place: Annotated[Literal["after", "before"], "of each diffusion step, the paper's or its code's"] = "after"
+    dropout_place: Annotated[
+        Literal["after", "before"], "relative to each diffusion step: as in the paper or its code"
+    ] = "after"
     dropout_features: Annotated[
         Count | None, "features in which the last dropout is drawn and stands for that in all; None to draw it in all"
     ] = None

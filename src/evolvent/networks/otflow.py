@@ -21,9 +21,9 @@ _NEARLY_LINEAR = 60.0  # where softplus(z) = z in every precision
 class OTFlowOptions(NetworkOptions):
     num_classes: NumClasses = 1
     in_features: Annotated[Count, "coordinates of a point, without time"] = 2
-    width: Annotated[Count, "of the residual network"] = 32
-    layers: Annotated[Count, "of the residual network, the first included"] = 2
-    rank: Annotated[int, Ge(0), "of the quadratic part; the smaller of 10 and coordinates with time if 0"] = 0
+    width: Annotated[Count, "units of a layer of the residual network"] = 32
+    layers: Annotated[Count, "layers of the residual network, the first included"] = 2
+    rank: Annotated[int, Ge(0), "rank of the quadratic part; the smaller of 10 and coordinates with time if 0"] = 0
 
 
 class Slopes(NamedTuple):

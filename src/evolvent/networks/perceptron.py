@@ -178,10 +178,10 @@ class PerceptronOptions(NetworkOptions):
     layers: Annotated[int, Ge(1), "hidden layers"] = 3
     lower: Annotated[tuple[float, ...], "lower ends of the coordinates; -1 for all if empty"] = ()
     upper: Annotated[tuple[float, ...], "upper ends of the coordinates; 1 for all if empty"] = ()
-    symmetry: Annotated[tuple[Symmetry, ...], "of the function in each coordinate; none if empty"] = ()
+    symmetry: Annotated[tuple[Symmetry, ...], "symmetry of the function in each coordinate; none if empty"] = ()
     harmonics: Annotated[Count, "waves that periodic coordinates enter by"] = 1
     scale: Annotated[float, "factor of the result"] = 1.0
-    shift: Annotated[float, "added to the result"] = 0.0
+    shift: Annotated[float, "constant added to the result"] = 0.0
 
 
 @register_family("perceptron", PerceptronOptions, papers=("raissi2019",), recipe="prnet-figure8")

@@ -17,7 +17,7 @@ from evolvent.networks._registry import ModelSpec, register_family
 class VelocityOptions(NetworkOptions):
     num_classes: NumClasses = 1
     in_features: Annotated[Count, "coordinates of a point, without time"] = 2
-    width: Annotated[Count, "of hidden layers"] = 32
+    width: Annotated[Count, "units of a hidden layer"] = 32
     layers: Annotated[Count, "hidden layers"] = 2
 
 

@@ -30,8 +30,10 @@ class BsdeData(DataSettings):
     """Which equation, and how many paths."""
 
     problem: str = Field(description="name of a semilinear problem")
-    dimension: int = Field(default=100, ge=1, description="of x")
-    steps: int | None = Field(default=None, ge=1, description="of time; as the problem is usually solved unless given")
+    dimension: int = Field(default=100, ge=1, description="dimension of the space of x")
+    steps: int | None = Field(
+        default=None, ge=1, description="time steps; those that the problem is usually solved with unless given"
+    )
     paths: int = Field(default=6400, ge=1, description="drawn anew in every epoch")
     tested: int = Field(default=4096, ge=1, description="paths of the test")
     batch_size: int | None = Field(default=64, ge=1, description="paths of a step")

@@ -26,7 +26,8 @@ class NodesSettings(TaskSettings):
 
     name: str = "nodes"
     choose_by: Literal["accuracy", "loss"] = Field(
-        default="accuracy", description="on the validation nodes; of equal accuracies the one of lower loss counts"
+        default="accuracy",
+        description="figure on the validation nodes; of equal accuracies the one of lower loss counts",
     )
     patience: int | None = Field(
         default=None, ge=1, description="end the training after this many epochs in which no initialisation improved"
@@ -40,8 +41,8 @@ class NodesData(DataSettings):
     split: Literal["random", "public"] = Field(
         default="random", description="equally many nodes of each class (random), or the published split (public)"
     )
-    train_per_class: int = Field(default=20, ge=1, description="of random splits")
-    validation_per_class: int = Field(default=30, ge=1, description="of random splits")
+    train_per_class: int = Field(default=20, ge=1, description="training nodes of each class in random splits")
+    validation_per_class: int = Field(default=30, ge=1, description="validation nodes of each class in random splits")
     component: Literal["largest", "whole"] | None = Field(
         default=None,
         description="the largest connected component or the whole graph; by default the former for random splits",

@@ -41,16 +41,20 @@ class OptimizerConfig(Config):
         "AdamW",
     )
     lr: float = Field(default=0.1, gt=0, le=LARGEST_RATE, description="dense methods search along a line from 1")
-    momentum: float = Field(default=0.9, ge=0, lt=1, description="of SGD")
-    nesterov: bool = Field(default=False, description="of SGD")
-    betas: tuple[float, float] = Field(default=(0.9, 0.999), description="of Adam and SOAP")
+    momentum: float = Field(default=0.9, ge=0, lt=1, description="momentum of SGD")
+    nesterov: bool = Field(default=False, description="Nesterov momentum of SGD")
+    betas: tuple[float, float] = Field(
+        default=(0.9, 0.999), description="decay of the moving averages of Adam and SOAP"
+    )
     frequency: int = Field(default=10, ge=1, description="steps after which SOAP turns its basis")
-    weight_decay: float = Field(default=0.0, ge=0, le=LARGEST_RATE, description="of SGD, Adam and SOAP")
+    weight_decay: float = Field(default=0.0, ge=0, le=LARGEST_RATE, description="weight decay of SGD, Adam and SOAP")
     decayed: Literal["weights", "all"] = Field(
         default="weights", description="what decays: tensors with two or more axes, or all parameters"
     )
     iterations: int | None = Field(
-        default=None, ge=1, description="in each step, on one batch; 20 of L-BFGS and BFGS methods, else 1 if null"
+        default=None,
+        ge=1,
+        description="iterations in each step, on one batch; if null 20 for L-BFGS and BFGS methods, else 1",
     )
     history: int = Field(default=20, ge=1, description="pairs of vectors that L-BFGS keeps")
     options: dict[str, Any] = Field(default={}, description="further arguments of a class of torch.optim")

@@ -21,7 +21,7 @@ class ScheduleConfig(Config):
         default=0.0,
         ge=0,
         allow_inf_nan=False,
-        description="from then on exponential multiplies the rate every epoch",
+        description="time from which exponential multiplies the rate every epoch",
     )
     warmup: float = Field(default=0.0, ge=0, allow_inf_nan=False)
     floor: float = Field(default=0.0, ge=0, le=1, description="where cosine ends, as a factor of the first rate")

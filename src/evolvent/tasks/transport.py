@@ -37,10 +37,12 @@ class TransportSettings(TaskSettings):
     terminal: Literal["kl", "distance"] = Field(
         default="kl", description="how far the end is from the target: by its density, or by its points"
     )
-    terminal_weight: float = Field(default=50.0, gt=0, description="of the terminal cost, beside the transport's 1")
-    hjb_weight: float = Field(default=1.0, ge=0, description="of the residual of the Hamilton-Jacobi equation")
-    steps: int = Field(default=8, ge=1, description="of time in training")
-    test_steps: int | None = Field(default=None, ge=1, description="of time in tests; as in training unless given")
+    terminal_weight: float = Field(
+        default=50.0, gt=0, description="weight of the terminal cost; that of the transport is 1"
+    )
+    hjb_weight: float = Field(default=1.0, ge=0, description="weight of the residual of the Hamilton-Jacobi equation")
+    steps: int = Field(default=8, ge=1, description="time steps in training")
+    test_steps: int | None = Field(default=None, ge=1, description="time steps in tests; as in training unless given")
     compared: int = Field(default=1000, ge=2, description="points compared with their exact transport at the end")
     shown: int = Field(default=240, ge=1, description="points in the animation")
     grid: int = Field(default=60, ge=2, description="pixels of densities along each axis")
@@ -65,8 +67,8 @@ class TransportData(DataSettings):
     """From which density to which, and what the way costs besides."""
 
     source: str | dict[str, Any] = Field(default="gaussian", description="a density: its name, or name and options")
-    target: str | dict[str, Any] = Field(default="gaussians", description="another")
-    dimension: int = Field(default=2, ge=1, description="of points")
+    target: str | dict[str, Any] = Field(default="gaussians", description="another density, likewise")
+    dimension: int = Field(default=2, ge=1, description="dimension of points")
     obstacle: ObstacleSettings | None = None
     congestion: CongestionSettings | None = None
     points: int = Field(default=51200, ge=1, description="drawn anew in every epoch")

@@ -35,13 +35,13 @@ class FewShotSettings(TaskSettings):
 
     name: str = "fewshot"
     method: Method = Field(default="internal", description="which of the five methods")
-    epochs: int = Field(default=100, ge=1, description="of training in each episode; optimizer and schedule say how")
+    epochs: int = Field(default=100, ge=1, description="epochs of training in each episode, by optimizer and schedule")
     centre: bool = Field(default=False, description="subtract the mean of the base classes and normalise")
     shift: bool = Field(default=False, description="move the mean of the query to that of the support")
     rectify: bool = Field(default=False, description="rectify prototypes by the query")
     prototype_weight: float = Field(default=0.0, ge=0, description="alpha of the prototypical loss")
     lam: float = Field(default=0.5, ge=0, description="lambda of label propagation")
-    neighbours: int = Field(default=3, ge=2, description="of a point, in label propagation")
+    neighbours: int = Field(default=3, ge=2, description="neighbours of a point in label propagation")
     mu: float = Field(default=0.01, ge=0, description="weight of the external diffusion term")
     reading: Reading = Field(default="paper", description="which reading, where the paper and its code differ")
     picture: bool = Field(default=False, description="show the features of one episode before and after diffusion")
@@ -55,12 +55,12 @@ class FewShotData(DataSettings):
         description="npz file of features, or run folder of a classifier of images; perhaps in the data folder"
     )
     classes: ClassRange | None = Field(
-        default=None, description="of the data set of a run folder; those that it never used if null"
+        default=None, description="classes of a run folder's data set; those that the run never used if null"
     )
     episodes: int = Field(default=1000, ge=2)
     way: int = Field(default=5, ge=2)
     shot: int = Field(default=1, ge=1)
-    query: int = Field(default=15, ge=1, description="of each class, on average")
+    query: int = Field(default=15, ge=1, description="query points of each class, on average")
     dirichlet: float | None = Field(
         default=None, gt=0, description="parameter of the distribution of class sizes in the query; equal sizes if null"
     )

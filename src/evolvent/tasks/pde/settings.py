@@ -31,7 +31,7 @@ class WeightingSettings(Config):
     """Factors that are renewed after each epoch; see :class:`~evolvent.tasks.pde.weighting.Weighting`."""
 
     causal: float | None = Field(default=None, gt=0, description="how strongly later times wait for earlier ones")
-    slabs: int = Field(default=16, ge=2, description="of time, for causal weights")
+    slabs: int = Field(default=16, ge=2, description="slabs of time, for causal weights")
     attention: float | None = Field(
         default=None, ge=0, lt=1, description="points with large residuals gain weight; this share of it is kept"
     )
@@ -47,8 +47,10 @@ class Phase(Config):
     steps: int = Field(ge=1)
     optimizer: OptimizerConfig = OptimizerConfig(name="adam", lr=1e-3)
     schedule: ScheduleConfig = ScheduleConfig()
-    coefficients: dict[str, float] = Field(default={}, description="of the equation in this phase, instead of its own")
-    weights: LossWeights | None = Field(default=None, description="those of the task if null")
+    coefficients: dict[str, float] = Field(
+        default={}, description="coefficients of the equation in this phase, in place of the problem's"
+    )
+    weights: LossWeights | None = Field(default=None, description="weights in this phase; the task's if null")
 
 
 def phase_name(number: int) -> str:
@@ -102,7 +104,7 @@ class PdeSettings(TaskSettings):
         default={}, description="coefficients of the equation that are looked for, with the values to begin with"
     )
     library: LibrarySettings | None = Field(default=None, description="find the equation instead of using it")
-    times: list[float] = Field(default=[], description="at which the solution is drawn and its error measured")
+    times: list[float] = Field(default=[], description="times at which the solution is drawn and its error measured")
 
     @model_validator(mode="after")
     def _knows_its_profile(self) -> PdeSettings:
@@ -119,24 +121,26 @@ class PdeSettings(TaskSettings):
 class PdeData(DataSettings):
     """Which problem, where the equation is asked to hold, and which samples of the solution there are."""
 
-    name: str = Field(default="allen-cahn", description="of the problem")
-    options: dict[str, Any] = Field(default={}, description="of the problem")
-    points: int = Field(default=4000, ge=1, description="where the equation is asked to hold")
+    name: str = Field(default="allen-cahn", description="name of the problem")
+    options: dict[str, Any] = Field(default={}, description="options of the problem")
+    points: int = Field(default=4000, ge=1, description="number of points where the equation is asked to hold")
     sampler: Literal["uniform", "latin", "sobol"] = "sobol"
     fresh: bool = Field(default=False, description="new points in each pass over them")
     within: dict[str, tuple[float, float]] = Field(
         default={}, description="ends of coordinates where points and samples are drawn from a part of the domain"
     )
     face_points: int = Field(
-        default=400, ge=1, description="for the initial value, the boundary of space and each further condition"
+        default=400, ge=1, description="points for the initial value, the boundary of space and each further condition"
     )
     samples: int = Field(default=0, ge=0, description="points where the solution is known")
     file: str | None = Field(
         default=None, description="npz file of measured samples, with arrays points and values, in place of samples"
     )
-    noise: float = Field(default=0.0, ge=0, description="of samples, as a share of their standard deviation")
+    noise: float = Field(default=0.0, ge=0, description="noise of samples, as a share of their standard deviation")
     grid: list[int] = Field(
         default=[256, 101],
         description="points along each coordinate where errors are measured; if empty, test_points random ones instead",
     )
-    test_points: int = Field(default=10000, ge=1, description="where errors are measured if grid is empty")
+    test_points: int = Field(
+        default=10000, ge=1, description="random points where errors are measured if grid is empty"
+    )

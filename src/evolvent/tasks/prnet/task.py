@@ -42,10 +42,10 @@ class PartSettings(Config):
 
     optimizer: OptimizerConfig = OptimizerConfig(name="adam", lr=1e-3)
     schedule: ScheduleConfig | None = Field(
-        default=None, description="of its learning rate; that of the recipe if null"
+        default=None, description="schedule of its learning rate; the recipe's if null"
     )
     epochs: int = Field(default=1, ge=1, description="trained in the first epoch of this many")
-    every: int = Field(default=1, ge=1, description="and there on one batch of this many")
+    every: int = Field(default=1, ge=1, description="trained on one batch of this many in those epochs")
 
     def turn(self, name: str, parameters: list[nn.Parameter], plan: Plan, schedule: ScheduleConfig) -> Turn:
         during = (plan.epoch_steps, self.epochs * plan.epoch_steps) if self.epochs > 1 else None
