@@ -50,6 +50,10 @@ class Pace:
         """Seconds of an iteration, about."""
         return _UPDATE + points * self.per_point
 
+    def steps(self, points: int) -> float:
+        """Steps of a first-order method in all of the time, about."""
+        return self.seconds / (_ENGINE + points * self.per_point)
+
 
 Method = Callable[[Problem, Pace, dict[str, float]], dict[str, Any]]
 METHODS: Registry[Method] = Registry("method")
@@ -122,8 +126,8 @@ def _galerkin(problem: Problem, pace: Pace, unknown: dict[str, float]) -> dict[s
     sections = _at_new_points(problem, pace, "galerkin")
     sections["task"] |= {"unknown": unknown, "profile": _is_known(problem, unknown)}
     if problem.easier and not unknown:
-        total = pace.seconds / (_ENGINE + sections["data"]["points"] * pace.per_point)
-        begin = {"steps": max(1, round(0.2 * total)), "optimizer": {"name": "adam", "lr": _RATE}}
+        steps = 0.2 * pace.steps(sections["data"]["points"])
+        begin = {"steps": max(1, round(steps)), "optimizer": {"name": "adam", "lr": _RATE}}
         sections["task"]["phases"] = [{**begin, "coefficients": dict(problem.easier)}]
     return sections
 
@@ -139,14 +143,13 @@ def _ritz(problem: Problem, pace: Pace, unknown: dict[str, float]) -> dict[str, 
 def _at_new_points(problem: Problem, pace: Pace, method: str) -> dict[str, Any]:
     affordable = (pace.seconds / _DRAWS - _ENGINE) / pace.per_point
     points = int(min(_MOST, max(_FEWEST, affordable)))
-    steps = pace.seconds / (_ENGINE + points * pace.per_point)
     return {
         "task": _asked(problem, method),
         "data": {"name": problem.name, "points": points, "fresh": True, **_tested(problem)},
         "model": {"name": "perceptron"},
         "optimizer": {"name": "adam", "lr": _RATE},
         "schedule": {"name": "cosine"},
-        "training": {"epoch_steps": max(3, round(min(500, steps / 12))), "precision": "64-true"},
+        "training": {"epoch_steps": max(3, round(min(500, pace.steps(points) / 12))), "precision": "64-true"},
     }
 
 

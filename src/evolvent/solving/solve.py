@@ -127,13 +127,12 @@ def solve(
 
 def conclude(folder: Path, problem: Problem, tolerance: float = TOLERANCE) -> Solution:
     """The solution of a finished run, with a verdict on it that is written into the folder."""
-    cells = [(cell, path) for cell, path in cells_of(folder) if is_finished(path)]
     solution = Solution.load(folder, problem)
     if _is_judged(solution, tolerance):
         return solution
-    others = [Solution.load(path, problem) for _, path in cells[1:]]
-    state = read_checkpoint(cells[0][1])
-    names, file = list(getattr(cells[0][0].task, "unknown", {})), getattr(cells[0][0].data, "file", None)
+    (cell, place), *others = [(cell, path) for cell, path in cells_of(folder) if is_finished(path)]
+    state = read_checkpoint(place)
+    names, file = list(getattr(cell.task, "unknown", {})), getattr(cell.data, "file", None)
     if names and file:
         points, values = read_samples(Path(file), solution.problem)
         solution.estimates = estimate_coefficients(
@@ -143,13 +142,13 @@ def conclude(folder: Path, problem: Problem, tolerance: float = TOLERANCE) -> So
     trust = check_trust(
         solution.problem,
         solution,
-        trained_at=state["task"]["points"] if state and not getattr(cells[0][0].data, "fresh", False) else None,
-        second=others[0] if others else None,
+        trained_at=state["task"]["points"] if state and not getattr(cell.data, "fresh", False) else None,
+        second=Solution.load(others[0][1], problem) if others else None,
         tolerance=tolerance,
-        seed=cells[0][0].seed,
+        seed=cell.seed,
         estimates=solution.estimates,
     )
-    add_to_findings(cells[0][1], solution.problem, trust, solution.estimates)
+    add_to_findings(place, solution.problem, trust, solution.estimates)
     write_trust(folder, trust)
     solution.trust = trust
     return solution
