@@ -26,14 +26,11 @@ from evolvent.tasks.task import (
     TASKS,
     DataSettings,
     LabelledImages,
-    Plan,
     Setup,
     Sums,
     Task,
     TaskSettings,
-    Turn,
     add_sums,
-    check_turns,
     evaluating,
     mean_over_processes,
     register_task,
@@ -41,6 +38,7 @@ from evolvent.tasks.task import (
     trainable,
 )
 from evolvent.tasks.transport import Transport, energy_distance
+from evolvent.tasks.turns import Plan, Turn, check_turns
 
 __all__ = [
     "TASKS",

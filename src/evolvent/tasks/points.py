@@ -23,7 +23,8 @@ from evolvent.tasks.flow_view import FeatureRecord, decision_regions, evenly_cho
 from evolvent.tasks.optimizers import OptimizerConfig
 from evolvent.tasks.own_data import OwnPath, TestShare, existing
 from evolvent.tasks.prediction import PointForm
-from evolvent.tasks.task import DataSettings, Plan, Setup, Sums, Task, TaskSettings, Turn, register_task, trainable
+from evolvent.tasks.task import DataSettings, Setup, Sums, Task, TaskSettings, register_task, trainable
+from evolvent.tasks.turns import Plan, Turn
 
 _SPLIT_SEED = 0  # of points of the user's own that are held out
 

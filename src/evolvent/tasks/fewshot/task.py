@@ -25,7 +25,8 @@ from evolvent.tasks.fewshot.methods import TRAINED, Classifier, Method
 from evolvent.tasks.fewshot.prototypes import centre_and_normalise, shift_query
 from evolvent.tasks.findings import Animation, Curve, Figure, Findings, Table
 from evolvent.tasks.schedules import learning_rate_factor
-from evolvent.tasks.task import DataSettings, Plan, Setup, Sums, Task, TaskSettings, Turn, register_task
+from evolvent.tasks.task import DataSettings, Setup, Sums, Task, TaskSettings, register_task
+from evolvent.tasks.turns import Plan, Turn
 
 _NORMAL_95 = 1.96
 

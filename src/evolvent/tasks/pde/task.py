@@ -29,7 +29,8 @@ from evolvent.tasks.pde.uncertainty import fitted_uncertainty
 from evolvent.tasks.pde.view import add_solution, equation_table
 from evolvent.tasks.pde.weighting import check_weighting
 from evolvent.tasks.quasi_newton import warn_of_precision
-from evolvent.tasks.task import Plan, Setup, Sums, Turn, register_task, trainable
+from evolvent.tasks.task import Setup, Sums, register_task, trainable
+from evolvent.tasks.turns import Plan, Turn
 
 _MAIN = "network"  # turn of the recipe's own optimiser
 _TEST_SEED = 123_456  # of points where errors are measured

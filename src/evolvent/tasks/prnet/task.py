@@ -31,7 +31,8 @@ from evolvent.tasks.prnet.losses import (
 )
 from evolvent.tasks.prnet.reading import equation_tables, load_equation, save_equation, sentence, share_explained
 from evolvent.tasks.schedules import ScheduleConfig
-from evolvent.tasks.task import Plan, Setup, Sums, Turn, evaluating, register_task, trainable
+from evolvent.tasks.task import Setup, Sums, evaluating, register_task, trainable
+from evolvent.tasks.turns import Plan, Turn
 
 _LOOKED_AT = 500  # test images on which the equation is judged
 _PARTS = ("initial", "governing", "sparsity")
