@@ -132,7 +132,7 @@ def _perturb(trained: dict[tuple[str, Path], TrainedCell], images: int, options:
 def _show(found: dict[str, Robustness]) -> None:
     """One table of all trainings: for each perturbation a row for each of them."""
     from evolvent.cli.display import show_table
-    from evolvent.report.analyses import robustness_rows
+    from evolvent.report.analysis_rows import robustness_rows
 
     tables = {label: robustness_rows(one) for label, one in found.items()}
     columns, first = next(iter(tables.values()))

@@ -1,4 +1,4 @@
-"""What ``evolvent analyze`` measures: how it is measured, written to run folders, read back and listed."""
+"""What ``evolvent analyze`` measures: how it is measured, written to run folders and read back."""
 
 from __future__ import annotations
 
@@ -15,7 +15,21 @@ from evolvent._core.files import write_json
 from evolvent._core.plain import plain
 from evolvent._core.seals import sealed, unsealed
 from evolvent.experiments.record import reading
-from evolvent.report.numbers import NONE, count, decimal, memory, milliseconds, percent, short
+from evolvent.report.analysis_rows import (
+    Rows,
+    angle_rows,
+    cluster_rows,
+    coefficient_rows,
+    cost_rows,
+    equivariance_rows,
+    inversion_rows,
+    map_rows,
+    masking_rows,
+    robustness_rows,
+    stability_rows,
+    view_rows,
+)
+from evolvent.report.numbers import percent
 from evolvent.report.runs import Series
 
 if TYPE_CHECKING:
@@ -26,10 +40,7 @@ if TYPE_CHECKING:
         Equivariance,
         EvolutionStability,
         FeatureClusters,
-        FieldOfView,
         Inversion,
-        LayerTable,
-        MapSpectrum,
         MaskingAudit,
         Robustness,
         RotationAccuracy,
@@ -38,9 +49,6 @@ if TYPE_CHECKING:
 
 _SEEDS = 24  # of a variant that are read at most
 _INVERTED = 6  # layers, unless one is chosen
-
-Rows = tuple[list[str], list[list[str]]]
-"""The columns of a table and its rows."""
 
 Tell = Callable[[float], None]
 """Takes the share of some work that is done."""
@@ -86,112 +94,6 @@ def median(parts: Sequence[dict[str, Any]], pick: Callable[[dict[str, Any]], flo
     """
     found = [value for part in parts if (value := pick(part)) is not None]
     return float(np.median(found)) if found else None
-
-
-def _stability_rows(found: list[EvolutionStability]) -> Rows:
-    columns = ["evolution", "method", "steps", "h", "largest stable h", "worst growth", "random", "change", "way back"]
-    rows = []
-    for e in found:
-        limit = min(e.bound.decay, e.bound.oscillation or float("inf"))
-        largest = NONE if limit == float("inf") else decimal(limit, 3)
-        growth = [decimal(e.growth.worst[-1], 3), decimal(e.growth.random[-1], 3)]
-        change = f"{e.energy.kind} {percent(e.energy.values[-1], 2)}"
-        back = decimal(max(e.reconstructions[0].errors), 2) if e.reconstructions else NONE
-        rows.append([e.name, e.integrator, str(e.steps), decimal(e.step_size), largest, *growth, change, back])
-    return columns, rows
-
-
-def _cost_rows(found: LayerTable) -> Rows:
-    columns = ["layer", "kind", "parameters", "multiply-adds", "activations", "time", "share"]
-    whole = found.total.seconds or 1.0
-    rows = []
-    for layer in (*found.layers, *found.between, found.total):
-        sizes = [count(layer.parameters), short(layer.multiply_adds), memory(layer.activation_bytes)]
-        rows.append([layer.name, layer.kind, *sizes, milliseconds(layer.seconds), percent(layer.seconds / whole)])
-    return columns, rows
-
-
-def _view_rows(found: list[FieldOfView]) -> Rows:
-    columns = ["after", "feature pixel", "radius", "area", "box", "pixels seen"]
-    rows = [
-        [f.name, f"{f.pixel[0]}, {f.pixel[1]}", decimal(f.radius, 3), decimal(f.area, 3), f"{f.box[0]}x{f.box[1]}",
-         f"{f.support} of {f.map.numel()}"]
-        for f in found
-    ]  # fmt: skip
-    return columns, rows
-
-
-def _map_rows(found: list[MapSpectrum]) -> Rows:
-    columns = ["map", "eigenvalues", "real parts from", "to", "positive", "symmetric part from", "to", "positive"]
-    rows = [
-        [m.name, str(m.count), decimal(m.real_parts[0], 3), decimal(m.real_parts[-1], 3), percent(m.positive_share),
-         decimal(m.symmetric[0], 3), decimal(m.symmetric[-1], 3), percent(m.positive_share_symmetric)]
-        for m in found
-    ]  # fmt: skip
-    return columns, rows
-
-
-def _angle_rows(found: RotationAccuracy) -> Rows:
-    rows = [[f"{angle:g}°", percent(share, 2)] for angle, share in zip(found.angles, found.accuracy, strict=True)]
-    return ["rotated by", f"accuracy on {count(found.count)} images"], [*rows, ["mean", percent(found.mean, 2)]]
-
-
-ROBUSTNESS_COLUMNS = ["images", "top-1", "top-5", "mean over classes", "deviation over classes"]
-
-
-def robustness_rows(found: Robustness) -> Rows:
-    """A row for each perturbation."""
-    rows = [
-        [one.title, *(percent(share, 2) for share in (one.top1, one.top5, one.class_mean, one.class_std))]
-        for one in found.accuracies
-    ]
-    return ROBUSTNESS_COLUMNS, rows
-
-
-def _masking_rows(found: MaskingAudit) -> Rows:
-    result = {True: "passed", False: "FAILED", None: NONE}
-    rows = [[check.name, result[check.passed], check.said] for check in found.checks]
-    return ["check for masked gradients", "result", "measured"], rows
-
-
-def _cluster_rows(found: FeatureClusters) -> Rows:
-    rows = [
-        ["on the map (t-SNE)", decimal(found.silhouette_map, 4)],
-        [f"on the features, {count(found.dimension)} numbers each", decimal(found.silhouette_features, 4)],
-    ]
-    return ["silhouette score", f"{count(len(found.labels))} images"], rows
-
-
-def _inversion_rows(found: list[Inversion]) -> Rows:
-    rows = [[one.layer, *(percent(float(np.mean(e))) for e in (one.errors, one.pixel_errors))] for one in found]
-    return ["layer", "error of the representation", "error of the image"], rows
-
-
-def _error(value: float) -> str:
-    return NONE if np.isnan(value) else decimal(value, 2)
-
-
-def _equivariance_rows(found: Equivariance) -> Rows:
-    columns = ["layer", "kind", "map", "pixels onto pixels", "other elements"]
-    rows = [
-        [layer.name, layer.kind, f"{layer.size[0]}x{layer.size[1]}", _error(layer.exact), _error(layer.others)]
-        for layer in found.layers
-    ]
-    if found.answer:
-        kind = "invariant" if found.claimed else f"under {found.group}; nothing is claimed"
-        rows.append(["answer", kind, NONE, _error(found.answer.exact), _error(found.answer.others)])
-    return columns, rows
-
-
-def _coefficient_rows(found: CoefficientMaps) -> Rows:
-    orders = max(len(layer.shares) for layer in found.layers)
-    columns = ["layer", "map", *(f"order {m}" for m in range(orders))]
-    rows = [
-        [layer.name, "x".join(map(str, layer.identity.shape[1:])), *(percent(share) for share in layer.shares),
-         *[NONE] * (orders - len(layer.shares))]
-        for layer in found.layers
-    ]  # fmt: skip
-    return columns, rows
 
 
 @dataclass(frozen=True)
@@ -332,17 +234,17 @@ def _broken_layer(found: Equivariance) -> list[str]:
 
 
 ANALYSES = {
-    "stability": Analysis(_on_examples("measure_stability"), _stability_rows, "evolutions", warnings=_unstable_steps),
-    "cost": Analysis(_on_examples("layer_costs", as_trained=True), _cost_rows),
-    "field-of-view": Analysis(_on_examples("fields_of_view"), _view_rows, "fields"),
-    "spectra": Analysis(_on_examples("map_spectra"), _map_rows, "maps"),
-    "angles": Analysis(_rotation_accuracy, _angle_rows, inputs=1000),
-    "equivariance": Analysis(_equivariance, _equivariance_rows, inputs=4, warnings=_broken_layer),
-    "coefficients": Analysis(_coefficients, _coefficient_rows, inputs=3),
-    "features": Analysis(_feature_clusters, _cluster_rows, inputs=1000, by_layer=True),
-    "inversion": Analysis(_inversions, _inversion_rows, "layers", inputs=4, by_layer=True),
+    "stability": Analysis(_on_examples("measure_stability"), stability_rows, "evolutions", warnings=_unstable_steps),
+    "cost": Analysis(_on_examples("layer_costs", as_trained=True), cost_rows),
+    "field-of-view": Analysis(_on_examples("fields_of_view"), view_rows, "fields"),
+    "spectra": Analysis(_on_examples("map_spectra"), map_rows, "maps"),
+    "angles": Analysis(_rotation_accuracy, angle_rows, inputs=1000),
+    "equivariance": Analysis(_equivariance, equivariance_rows, inputs=4, warnings=_broken_layer),
+    "coefficients": Analysis(_coefficients, coefficient_rows, inputs=3),
+    "features": Analysis(_feature_clusters, cluster_rows, inputs=1000, by_layer=True),
+    "inversion": Analysis(_inversions, inversion_rows, "layers", inputs=4, by_layer=True),
     "robustness": Analysis(measured_robustness, robustness_rows, inputs=1000),
-    "masking": Analysis(measured_masking, _masking_rows, inputs=100, warnings=_masked),
+    "masking": Analysis(measured_masking, masking_rows, inputs=100, warnings=_masked),
 }
 
 
