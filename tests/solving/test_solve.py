@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import evolvent as ev
+from evolvent.equations.laplacian import SecondOrder
 from evolvent.equations.problems import Condition, Problem, create_problem
 from evolvent.errors import ConfigError, DataError, ModelFileError, NonFiniteError, ShapeError, UnknownNameError
 from evolvent.experiments.observer import Observer
@@ -15,6 +16,8 @@ from evolvent.experiments.record import read_findings
 from evolvent.solving import METHODS, OutsideDomainWarning, Pace
 from evolvent.solving.grids import write_grid_csv, write_grid_npz
 from evolvent.solving.plan import measure_pace, parse_budget
+from evolvent.solving.solution import Solution
+from evolvent.tasks.pde.ansatz import Ansatz
 
 
 def rod(**changes) -> Problem:
@@ -371,6 +374,15 @@ def test_values_in_many_coordinates_are_at_spread_points(tmp_path):
     assert 0 < rows[:, :30].min() < rows[:, :30].max() < 1
     held = np.load(write_grid_npz(tmp_path / "u.npz", problem, values))
     assert held["u"].shape == held["x30"].shape == (8192,)
+
+
+def test_checks_in_many_dimensions_take_no_detour(heat, monkeypatch):
+    """Gradients that are the same at all points are not filled in before the first layer, which is slow."""
+    problem = create_problem("poisson", dimension=30)
+    network = ev.create_model("perceptron", **problem.network_options()).double()
+    found = Solution(problem, network, heat.folder, Ansatz())
+    monkeypatch.setattr(SecondOrder, "linear", lambda *_: pytest.fail("was filled in"))
+    assert problem.derivatives(found, problem.sobol(20, seed=0)).laplacian.shape == (20, 1)
 
 
 def test_a_problem_in_thirty_dimensions_is_solved(tmp_path):

@@ -98,7 +98,9 @@ class Solution:
         if points.ndim != 2 or points.shape[1] != len(self.problem.domain):
             raise self._misfit(f"shape {tuple(points.shape)}")
         like = next(self.network.parameters())
-        return self._ansatz.solution(self.problem, self.network, points.to(like))
+        if (points.dtype, points.device) != (like.dtype, like.device):  # which would fill in gradients of an expansion
+            points = points.to(like)
+        return self._ansatz.solution(self.problem, self.network, points)
 
     def _misfit(self, given: str) -> ShapeError:
         names = self.problem.coordinates
