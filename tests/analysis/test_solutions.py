@@ -252,3 +252,41 @@ def test_eigenfunctions_are_compared_up_to_a_factor():
     problem = create_problem("eigenvalue")
     found = checks(check_trust(problem, problem.solution, second=lambda p: -3 * problem.solution(p)))
     assert found["second solution"].value < 1e-12
+
+
+def level(x):
+    """Of the right size, on the right values at both ends, and wrong inside."""
+    return torch.ones_like(x[:, :1])
+
+
+@pytest.mark.filterwarnings("ignore::evolvent.equations.fallback.JetFallbackWarning")  # of closed forms
+@pytest.mark.parametrize("unit", [1e-6, 1.0, 1e6])
+def test_a_wrong_solution_is_seen_in_any_units_of_the_equation(unit):
+    ends = [Condition(f"end at {at}", {"x": at}, lambda u: u.value - 1) for at in (0, 1)]
+    curved = Problem(name="curved", domain={"x": (0, 1)}, equation=lambda u: unit * (u["xx"] + 8), conditions=ends)
+    right = check_trust(curved, lambda p: 1 + 4 * p * (1 - p))
+    assert right.trusted, right.verdict
+    assert not check_trust(curved, level).trusted
+
+
+@pytest.mark.filterwarnings("ignore::evolvent.equations.fallback.JetFallbackWarning")  # of closed forms
+@pytest.mark.parametrize("unit", [1e-6, 1.0, 1e6])
+def test_a_wrong_course_is_seen_in_any_units_of_the_equation(unit):
+    decay = Problem(name="decay", domain={"t": (0, 2)}, equation=lambda u: unit * (u["t"] + u.value), initial=1.0)
+    right = check_trust(decay, lambda t: torch.exp(-t))
+    assert right.trusted, right.verdict
+    assert not check_trust(decay, level).trusted
+
+
+@pytest.mark.filterwarnings("ignore::evolvent.equations.fallback.JetFallbackWarning")  # of closed forms
+@pytest.mark.parametrize("length", [1e-3, 1.0, 1e3])
+def test_a_wrong_slope_is_seen_on_any_length(length):
+    held = Condition("held", {"x": 0}, lambda u: u.value - 1)
+    pulled = Condition("pulled", {"x": length}, lambda u: u["x"] - 1 / length)
+    rope = Problem(
+        name="rope", domain={"x": (0, length)}, equation=lambda u: u["xx"], conditions=[held, pulled], size=1.0
+    )
+    right = check_trust(rope, lambda x: 1 + x / length)
+    assert right.trusted, right.verdict
+    wrong = check_trust(rope, lambda x: 1 + 0 * x)
+    assert [check.name for check in wrong.checks if not check.passed] == ["pulled"]

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import evolvent as ev
+from evolvent.equations.laplacian import SecondOrder
 from evolvent.equations.problems import Condition, Problem, create_problem
 from evolvent.errors import ConfigError, DataError, ModelFileError, NonFiniteError, ShapeError, UnknownNameError
 from evolvent.experiments.observer import Observer
@@ -15,6 +16,8 @@ from evolvent.experiments.record import read_findings
 from evolvent.solving import METHODS, OutsideDomainWarning, Pace
 from evolvent.solving.grids import write_grid_csv, write_grid_npz
 from evolvent.solving.plan import measure_pace, parse_budget
+from evolvent.solving.solution import Solution
+from evolvent.tasks.pde.ansatz import Ansatz
 
 
 def rod(**changes) -> Problem:
@@ -45,7 +48,11 @@ def test_a_solution_is_called_on_points(heat):
     found = heat(points)
     assert found.shape == (50, 1)
     assert (found - create_problem("heat").solution(points)).abs().max() < 0.01
-    np.testing.assert_allclose(heat(points.numpy()), found.detach().numpy())
+    np.testing.assert_allclose(heat(points.numpy()), found.numpy())
+    points.requires_grad_()
+    (slope,) = torch.autograd.grad(heat(points).sum(), points)
+    assert slope.shape == (50, 2)
+    points = points.detach()
     assert heat.derivatives(points, ["xx"])["xx"].shape == (50, 1)
     with pytest.raises(ShapeError, match=r"points \(N, 2\) of x, t"):
         heat([[0.1, 0.2, 0.3]])
@@ -206,6 +213,42 @@ def test_a_stated_problem_is_solved_without_reference(tmp_path, quick):
     assert ev.load(tmp_path / "run", problem=problem)([[0.5, 0.5]]) == found([[0.5, 0.5]])
 
 
+@pytest.mark.parametrize("hard", [False, True])
+def test_ordinary_differential_equations_begin_with_numbers(hard, tmp_path, quick):
+    """x' = y, y' = -x."""
+    turning = Problem(
+        name="turning",
+        domain={"t": (0, 1)},
+        unknowns=("x", "y"),
+        equation=lambda u: [u["t"][:, :1] - u.value[:, 1:], u["t"][:, 1:] + u.value[:, :1]],
+        initial=(1.0, 0.5),
+    )
+    settings = quick(6, "data.grid=[50]", f"task.initial={'hard' if hard else 'soft'}")
+    found = ev.solve(turning, second=False, settings=settings, out=tmp_path / "run")
+    t = np.linspace(0, 1, 9)[:, None]
+    exact = np.hstack([np.cos(t) + 0.5 * np.sin(t), 0.5 * np.cos(t) - np.sin(t)])
+    np.testing.assert_allclose(found(t), exact, atol=0.05)
+
+
+def test_a_condition_may_be_a_list(tmp_path, quick):
+    start = Condition("start", {"t": 0}, lambda u: [u.component(0).value - 1, u.component(1).value - 0.5])
+    turning = Problem(
+        name="turning",
+        domain={"t": (0, 1)},
+        unknowns=("x", "y"),
+        equation=lambda u: [u["t"][:, :1] - u.value[:, 1:], u["t"][:, 1:] + u.value[:, :1]],
+        conditions=[start],
+    )
+    found = ev.solve(turning, second=False, settings=quick(4, "data.grid=[50]"), out=tmp_path / "run")
+    np.testing.assert_allclose(found([[0.0]]), [[1, 0.5]], atol=0.05)
+
+
+@pytest.mark.parametrize("given", [(1.0, 2.0), ("a",)])
+def test_numbers_for_each_unknown_are_checked(given):
+    with pytest.raises((ConfigError, ShapeError), match="one for each"):
+        rod(initial=given)
+
+
 def test_an_object_with_a_registered_name_is_not_taken_for_that_problem(tmp_path, quick):
     fast = create_problem("heat", diffusion=0.2)
     found = ev.solve(fast, second=False, settings=quick(1), out=tmp_path / "run")
@@ -331,6 +374,15 @@ def test_values_in_many_coordinates_are_at_spread_points(tmp_path):
     assert 0 < rows[:, :30].min() < rows[:, :30].max() < 1
     held = np.load(write_grid_npz(tmp_path / "u.npz", problem, values))
     assert held["u"].shape == held["x30"].shape == (8192,)
+
+
+def test_checks_in_many_dimensions_take_no_detour(heat, monkeypatch):
+    """Gradients that are the same at all points are not filled in before the first layer, which is slow."""
+    problem = create_problem("poisson", dimension=30)
+    network = ev.create_model("perceptron", **problem.network_options()).double()
+    found = Solution(problem, network, heat.folder, Ansatz())
+    monkeypatch.setattr(SecondOrder, "linear", lambda *_: pytest.fail("was filled in"))
+    assert problem.derivatives(found, problem.sobol(20, seed=0)).laplacian.shape == (20, 1)
 
 
 def test_a_problem_in_thirty_dimensions_is_solved(tmp_path):

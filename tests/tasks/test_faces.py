@@ -49,6 +49,8 @@ CURVE = {"domain": {"x": (0.0, 1.0)}, "equation": lambda u: u["xx"] + u.value, "
         ({**STEADY, "region": disc()}, "nothing is given"),
         ({**STEADY, "symmetry": {"x": "periodic"}}, "nothing is given at y = 0 and y = 2 "),
         ({**CURVE, "conditions": [held(0.0)]}, "nothing is given at x = 1 "),
+        ({"initial": None, "conditions": [held(0.0), held(1.0)]}, "has 0 conditions in t where 1 is needed"),
+        ({"equation": lambda u: u["tt"] - u["xx"], "boundary": 0.0}, "has 1 condition in t where 2 are needed"),
     ],
 )
 def test_a_side_without_a_condition_is_named(changes, message):

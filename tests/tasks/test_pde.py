@@ -106,6 +106,7 @@ def test_conditions_are_asked_for():
                 conditions=[
                     Condition("insulated", {"x": 1.0}, lambda u: u["x"] - 2.0),
                     Condition("warmed", {"x": 0.0}, lambda u: u.value - 2.0 * u.points["t"]),
+                    Condition("start", {"t": 0.0}, lambda u: u.value - u.points["x"] ** 2),
                 ],
                 reference=lambda: lambda points: points[:, :1] ** 2 + 2 * points[:, 1:],
             )

@@ -42,7 +42,8 @@ class OutsideDomainWarning(UserWarning):
 class Solution:
     r"""The solution of a problem by a network, with a hard initial value if there is one.
 
-    Called on points (N, coordinates) it gives values (N, unknowns), as a tensor for a tensor and else as an array.
+    Called on points (N, coordinates) it gives values (N, unknowns), as a tensor for a tensor and else as an array; with
+    gradients for a tensor that requires them.
     Points outside of the domain are answered with a warning, once.
 
     Args:
@@ -82,6 +83,8 @@ class Solution:
         if isinstance(points, Tensor):
             if type(points) is Tensor and not is_functorch_wrapped_tensor(points):  # which has numbers to look at
                 self._warn_outside(points.detach().cpu().numpy())
+                with torch.set_grad_enabled(torch.is_grad_enabled() and points.requires_grad):
+                    return self._at(points)
             return self._at(points)
         try:
             found = np.asarray(points, dtype=np.float64)
@@ -95,7 +98,9 @@ class Solution:
         if points.ndim != 2 or points.shape[1] != len(self.problem.domain):
             raise self._misfit(f"shape {tuple(points.shape)}")
         like = next(self.network.parameters())
-        return self._ansatz.solution(self.problem, self.network, points.to(like))
+        if (points.dtype, points.device) != (like.dtype, like.device):  # which would fill in gradients of an expansion
+            points = points.to(like)
+        return self._ansatz.solution(self.problem, self.network, points)
 
     def _misfit(self, given: str) -> ShapeError:
         names = self.problem.coordinates

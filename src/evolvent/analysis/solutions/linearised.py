@@ -32,7 +32,7 @@ def why_not(problem: Problem) -> str:
     order = max((len(name) for name in problem.derivatives_needed if name != problem.time), default=0)
     if order > 4 or "periodic" in problem.symmetry.get(space, "none"):
         return "" if order <= 4 else f"derivatives of order {order} are not discretised"
-    faces = sum(_columns(problem, one.residual) for one in problem.conditions if set(one.where) == {space})
+    faces = sum(_columns(problem, one.violation) for one in problem.conditions if set(one.where) == {space})
     wanted = order * len(problem.unknowns)
     return "" if faces == wanted else f"it has {faces} conditions at its ends where {wanted} are needed"
 
@@ -180,11 +180,11 @@ class LinearisedProblem:
             upper = int(not math.isclose(condition.where[self.space], low))
             at = self.points[-1 if upper else 0]
             probe = Needed(self.problem.coordinates, self.unknowns)
-            condition.residual(probe)
+            condition.violation(probe)
             names = sorted(name for name in probe.asked if self.problem.time not in name)
             with torch.no_grad():
                 u = self.problem.derivatives(self._u, at, sorted(probe.asked))
-            off, slope, _ = slopes(condition.residual, u, names)
+            off, slope, _ = slopes(condition.violation, u, names)
             rows = np.zeros((off.shape[1], len(at), places * self.unknowns))
             for name, values in slope.items():
                 picked = self._difference(len(name))[[places - 1 if upper else 0]]

@@ -13,8 +13,7 @@ from evolvent.data import CollocationPoints
 from evolvent.equations import Derivatives, parameter_jacobian
 from evolvent.equations.problems import Problem
 from evolvent.equations.problems.needed import Needed
-from evolvent.equations.terms import coordinates_in
-from evolvent.tasks.pde.faces import check_sides
+from evolvent.tasks.pde.faces import check_sides, missing_in_time
 
 _INSIDE, _FACE = 768, 128  # points where the equation and each condition are linearised
 _MOST = 0.5  # of the number of weights, points of the equation at most, so that the network can meet them all
@@ -64,10 +63,8 @@ class TangentProblem:
         probe = Needed(problem.coordinates, len(problem.unknowns), len(problem.space))
         if (equations := problem.residual(probe).shape[1]) < len(problem.unknowns):
             return f"it has {equations} equations for {len(problem.unknowns)} unknowns"
-        orders = [coordinates_in(one).count(problem.time) for one in problem.derivatives_needed if len(one) < 5]
-        given = (problem.initial is not None) + sum(problem.time in one.where for one in problem.conditions)
-        if given < max(orders, default=0):
-            return f"it has {given} conditions in {problem.time} where {max(orders)} are needed"
+        if given_too_little := missing_in_time(problem):
+            return f"it has {given_too_little}"
         if problem.initial is None and problem.boundary is None and not problem.conditions:
             return "it has no conditions"
         try:
@@ -120,7 +117,7 @@ class TangentProblem:
             yield _Asked(lambda f, x: self._off(f, x, problem.boundary_values(x)), at, none)
         for one in problem.conditions:
             at = source.on_face(one.where, face, _SEED)
-            yield _Asked(lambda f, x, one=one: one.residual(self._derivatives(f, x)) / problem.scale, at, none)
+            yield _Asked(lambda f, x, one=one: one.violation(self._derivatives(f, x)) / problem.scale, at, none)
 
     def _off(self, f: Function, points: Tensor, values: Tensor) -> Tensor:
         return (self.solution(f, points) - values) / self.problem.scale

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
@@ -12,13 +13,14 @@ from torch import Tensor
 from evolvent.analysis.solutions.linearised import LinearisedProblem, why_not
 from evolvent.analysis.solutions.uncertainty import Estimates
 from evolvent.data import CollocationPoints
-from evolvent.equations.problems import MANY, Invariant, Problem
+from evolvent.equations.problems import MANY, Condition, Invariant, Problem
 
 TOLERANCE = 0.01
 """Relative error up to which a solution is trusted unless another is asked for."""
 
 _FRESH = 4096  # points where the residual is looked at anew
 _FRESH_NUMBERS = 2**19  # coordinates of all of them at most, so that very many dimensions do not take minutes
+_STARTS = (0.125, 0.375, 0.625, 0.875)  # of the time, when errors begin whose residual is the unit
 _PEAKS, _AROUND = 16, 64  # largest residuals around which more points are drawn, and how many
 _OVERFITTED = 3.0  # residual on fresh points over that on the training points
 _HIDDEN = 30.0  # largest residual found by refining over the largest on the training points
@@ -88,7 +90,7 @@ def check_trust(
     r"""Look at a solution from all sides, without a reference.
 
     - The residual on fresh points, against that on the points of the training: a network that fits few points leaves
-      more elsewhere. For steady problems it is measured in units of what an error as large as the solution leaves.
+      more elsewhere. It is measured in units of what an error as large as the solution leaves.
     - The largest residual found by drawing more points where it is large.
     - The violation of the initial value, of the values on the boundary and of each condition, relative to the size of
       the solution.
@@ -154,9 +156,8 @@ def _squares(problem: Problem, u: Function, points: Tensor) -> Tensor:
 def _residuals(
     problem: Problem, u: Function, trained_at: Tensor | None, tolerance: float, seed: int
 ) -> Iterator[Check]:
-    fresh, unit = _places(problem, 10_007 + seed), 1.0
-    if problem.time not in problem.domain and problem.boundary is not None and len(problem.space) <= MANY:
-        unit = _unit(problem, u, fresh)
+    fresh = _places(problem, 10_007 + seed)
+    unit = _unit(problem, u, fresh)
     squares = _squares(problem, u, fresh) / unit**2
     size = squares.mean().sqrt().item()
     yield Check("residual on fresh points", size, 10 * tolerance, f"the residual on fresh points is {size:.2g}")
@@ -182,19 +183,50 @@ def _places(problem: Problem, seed: int) -> Tensor:
 
 
 def _unit(problem: Problem, u: Function, points: Tensor) -> float:
-    """The residual of an error as large as a steady solution, with the longest wave that vanishes on the boundary.
+    """The residual of an error as large as the solution, whatever units its equation is written in.
 
-    Shorter waves leave more, so that a residual in this unit is an error that is seldom exceeded. The residual of an
-    eigenfunction, of which any multiple is one, is compared with one of its two terms.
+    With time it is an error that grows from nothing to that size within the whole of it. For a steady solution it is
+    the longest wave that vanishes on the boundary; shorter ones leave more, so that a residual in this unit is an error
+    that is seldom exceeded. The residual of an eigenfunction, of which any multiple is one, is compared with one of its
+    two terms.
     """
+    if problem.eigenvalue is not None:
+        with torch.no_grad():
+            return (problem.eigenvalue * u(points).square().mean().sqrt() / problem.scale).item()
+    if problem.order(problem.time):
+        low, high = problem.domain[problem.time]
+        starts = [low + share * (high - low) for share in _STARTS]
+        found = [_grown(problem, u, points[: _FRESH // 32], start) for start in starts]
+        return max(math.hypot(*found) / len(found) ** 0.5, 1e-300)
+    if len(problem.space) > MANY:
+        return 1.0
     with torch.no_grad():
-        size = u(points).square().mean().sqrt()
-        if problem.eigenvalue is not None:
-            return (problem.eigenvalue * size / problem.scale).item()
-        share = size / problem.inside(points).square().mean().sqrt().clamp_min(1e-300)
-        off = problem.residual(problem.derivatives(lambda x: u(x) + share.to(x.dtype) * problem.inside(x), points))
-        found = (off - problem.residual(problem.derivatives(u, points))).square().mean().sqrt().item()
-    return max(found, 1e-300)
+        share = u(points).square().mean().sqrt() / problem.inside(points).square().mean().sqrt().clamp_min(1e-300)
+    return max(_left(problem, u, lambda x: share.to(x.dtype) * problem.inside(x), points), 1e-300)
+
+
+def _grown(problem: Problem, u: Function, points: Tensor, start: float) -> float:
+    """The residual at a time of an error that begins there and would become as large as the solution."""
+    column, size, points = problem.coordinates.index(problem.time), _size(problem, u, points), points.clone()
+    points[:, column] = start
+    return _left(
+        problem, u, lambda x: size * torch.expm1((x[:, column : column + 1] - start) / problem.duration), points
+    )
+
+
+def _left(problem: Problem, u: Function, error: Function, points: Tensor) -> float:
+    """How much an error changes the residual, in the mean."""
+    with torch.no_grad():
+        off = problem.residual(problem.derivatives(lambda x: u(x) + error(x), points))
+        return (off - problem.residual(problem.derivatives(u, points))).square().mean().sqrt().item()
+
+
+def _size(problem: Problem, u: Function, points: Tensor) -> float:
+    """That of the problem if it is stated, else the largest value of the solution."""
+    if problem.size is not None:
+        return problem.size
+    with torch.no_grad():
+        return u(points).abs().max().item()
 
 
 def _refined_peak(problem: Problem, u: Function, fresh: Tensor, squares: Tensor) -> float:
@@ -229,9 +261,27 @@ def _conditions(problem: Problem, u: Function, tolerance: float) -> Iterator[Che
             off = _relative(u(edge) - problem.boundary_values(edge), problem.scale)
             yield Check("boundary", off, tolerance, f"the values on the boundary are off by {off:.2g}")
         for one in problem.conditions:
-            derivatives = problem.derivatives(u, on_face(dict(one.where)))
-            off = _relative(one.residual(derivatives), problem.scale)
+            off = _violation(problem, u, one, on_face(dict(one.where)))
             yield Check(one.name, off, tolerance, f"{one.name!r} is off by {off:.2g}")
+
+
+def _violation(problem: Problem, u: Function, condition: Condition, points: Tensor) -> float:
+    """What is off of a condition, relative to what an error as large as the solution leaves there.
+
+    Errors are waves of two phases, as long as the domain is in each coordinate.
+    """
+    size = max(_size(problem, u, points), _size(problem, u, problem.sobol(len(points), seed=10_015)))
+
+    def left(error: Function) -> Tensor:
+        return condition.violation(problem.derivatives(lambda x: u(x) + size * error(x), points))
+
+    def phase(x: Tensor) -> Tensor:
+        ends = enumerate(problem.domain.values())
+        return torch.cat([(2 * x[:, i : i + 1] - low - high) / (high - low) for i, (low, high) in ends], 1).sum(1, True)
+
+    off = left(lambda x: torch.zeros_like(x[:, :1]))
+    waves = [left(lambda x, wave=wave: wave(phase(x))) - off for wave in (torch.sin, torch.cos)]
+    return _relative(off, max(torch.stack(waves).square().sum(0).mean().sqrt().item(), 1e-300))
 
 
 def _relative(off: Tensor, scale: float) -> float:

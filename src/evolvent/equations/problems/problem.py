@@ -17,7 +17,7 @@ from evolvent.equations.problems.evaluation import derivatives_at
 from evolvent.equations.problems.invariants import Invariant
 from evolvent.equations.problems.needed import Needed
 from evolvent.equations.problems.region import Region, box
-from evolvent.equations.problems.shapes import Value, check_residual, check_value, value_at
+from evolvent.equations.problems.shapes import Value, check_residual, check_value, joined, value_at
 from evolvent.equations.terms import Derivatives, coordinates_in
 from evolvent.networks.perceptron import Symmetry
 
@@ -40,12 +40,16 @@ class Condition:
     Args:
         name: of the condition, in print.
         where: coordinate -> its value on the face.
-        residual: of u and its derivatives there; zero where the condition holds.
+        residual: of u and its derivatives there; zero where the condition holds. A list is as many conditions.
     """
 
     name: str
     where: Mapping[str, float]
-    residual: Callable[[Derivatives], Tensor]
+    residual: Callable[[Derivatives], Tensor | Sequence[Tensor]]
+
+    def violation(self, u: Derivatives) -> Tensor:
+        """What is off at points, (N, conditions)."""
+        return joined(self.residual(u))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,8 +64,9 @@ class Problem:
             ``u.laplacian``, ``u.gradient``, ``u.points["x"]``) and the coefficients by name; a list of residuals for a
             system.
         coefficients: name -> value, of what a solver may continue in, or an inverse problem looks for.
-        initial: u at the start of time, of the other coordinates as columns (N, 1), or a number.
-        boundary: u on the boundary of space, of all coordinates as columns (N, 1), or a number.
+        initial: u at the start of time, of the other coordinates as columns (N, 1), or a number, or one for
+            each unknown.
+        boundary: u on the boundary of space, of all coordinates as columns (N, 1), or numbers as for ``initial``.
         region: the part of space where the equation holds; the whole box if left out.
         conditions: further conditions on faces; what ``symmetry`` builds in needs none.
         energy: the density whose integral the solution minimises, of the same arguments as ``equation``.
@@ -119,8 +124,8 @@ class Problem:
             raise ConfigError(f'problem {self.name!r} has no coordinates. Give a domain such as {{"x": (0, 1)}}.')
         if not callable(self.equation):
             raise ConfigError(f"the equation of {self.name!r} is a function of u, got {described(self.equation)}.")
-        check_value(self.initial, self._called("initial value"))
-        check_value(self.boundary, self._called("boundary value"))
+        check_value(self.initial, len(self.unknowns), self._called("initial value"))
+        check_value(self.boundary, len(self.unknowns), self._called("boundary value"))
         for name, (low, high) in self.domain.items():
             if coordinates_in(name) != [name] or not -math.inf < low < high < math.inf:
                 raise ConfigError(
@@ -172,6 +177,17 @@ class Problem:
                 "cancel, or a coefficient that is 0."
             )
         return asked
+
+    def order(self, coordinate: str) -> int:
+        """Of the highest derivative in a coordinate that the equation uses."""
+        whole = {"gradient": 1, "laplacian": 2} if coordinate in self.space else {}
+        orders = (
+            whole.get(name, 0)
+            if name in ("gradient", "laplacian", "function")
+            else coordinates_in(name).count(coordinate)
+            for name in self.derivatives_needed
+        )
+        return max(orders, default=0)
 
     @cached_property
     def energy_derivatives_needed(self) -> tuple[str, ...]:
@@ -225,9 +241,7 @@ class Problem:
 
     def residual(self, u: Derivatives, **coefficients: Any) -> Tensor:
         """The residual at points, (N, equations), in units of the solution over the time; coefficients may be given."""
-        found = self.equation(u, **self._with(coefficients))
-        joined = found if isinstance(found, Tensor) else torch.cat(list(found), dim=1)
-        return joined * (self.duration / self.scale)
+        return joined(self.equation(u, **self._with(coefficients))) * (self.duration / self.scale)
 
     def energy_density(self, u: Derivatives, **coefficients: Any) -> Tensor:
         """The density of the energy at points, (N, 1), in units of the square of the solution."""
@@ -259,14 +273,14 @@ class Problem:
     def initial_values(self, points: Tensor) -> Tensor:
         """u at the start of time above or below points, (N, unknowns)."""
         assert self.initial is not None
-        columns = [points[:, i : i + 1] for i in self._space_columns]
-        return value_at(self.initial, columns, self.space, len(self.unknowns), self._called("initial value"))
+        columns = {name: points[:, i : i + 1] for name, i in zip(self.space, self._space_columns, strict=True)}
+        return value_at(self.initial, points, columns, len(self.unknowns), self._called("initial value"))
 
     def boundary_values(self, points: Tensor) -> Tensor:
         """u on the boundary of space, (N, unknowns); elsewhere the same formula."""
         assert self.boundary is not None
-        columns = [points[:, i : i + 1] for i in range(len(self.domain))]
-        return value_at(self.boundary, columns, self.coordinates, len(self.unknowns), self._called("boundary value"))
+        columns = {name: points[:, i : i + 1] for i, name in enumerate(self.domain)}
+        return value_at(self.boundary, points, columns, len(self.unknowns), self._called("boundary value"))
 
     def profile_values(self, points: Tensor) -> Tensor:
         """The known profile at points, (N, unknowns)."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from numbers import Real
 from typing import Any
 
@@ -13,40 +13,50 @@ from torch import Tensor
 from evolvent._core.checks import described
 from evolvent._core.errors import ConfigError, ShapeError
 
-Value = Callable[..., Tensor] | float  # of columns (N, 1), or a constant
+Value = Callable[..., Tensor] | float | Sequence[float]  # of columns (N, 1), or a constant, or one for each unknown
 
 
-def check_value(value: Any, whose: str) -> None:
-    """Refuse what is neither a function of columns nor a number."""
-    if value is not None and not callable(value) and not isinstance(value, Real):
+def check_value(value: Any, components: int, whose: str) -> None:
+    """Refuse what is neither a function of columns nor a number, nor a number for each of the unknowns."""
+    if value is None or callable(value) or isinstance(value, Real):
+        return
+    if not isinstance(value, (list, tuple)) or not all(isinstance(one, Real) for one in value):
         raise ConfigError(
-            f"{whose} is a function of coordinates, each a column (N, 1), or a number, got {described(value)}."
+            f"{whose} is a function of coordinates, each a column (N, 1), or a number, or one for each unknown, got "
+            f"{described(value)}."
         )
+    if len(value) != components:
+        raise ShapeError(f"{whose} has {len(value)} numbers for {components} unknowns. Give one for each, or a number.")
 
 
-def value_at(value: Value, columns: Sequence[Tensor], names: Sequence[str], components: int, whose: str) -> Tensor:
-    """Values (N, components) of a function of columns (N, 1); a number stands for a constant.
+def value_at(value: Value, like: Tensor, columns: Mapping[str, Tensor], components: int, whose: str) -> Tensor:
+    """Values (N, components) of a function of columns (N, 1); numbers stand for constants.
 
     Args:
-        value: the function, or a number.
-        columns: what it takes.
-        names: of the columns.
+        value: the function, a number, or one for each component.
+        like: points (N, coordinates), for as many values of their kind.
+        columns: what it takes, by name; none for the start of an ordinary differential equation.
         components: of u.
         whose: of which problem it is what, in print.
     """
     try:
-        found: Any = value(*columns) if callable(value) else value
+        found: Any = value(*columns.values()) if callable(value) else value
     except TypeError as error:
         if not callable(value) or _takes(value, len(columns)):
             raise  # what it computes with; derivatives are then found in another way
-        raise ConfigError(f"{whose} must take {', '.join(names)}, each a column (N, 1): {error}.") from error
+        taken = (
+            f"take {', '.join(columns)}, each a column (N, 1)" if columns else "be a number, or one for each unknown"
+        )
+        raise ConfigError(f"{whose} must {taken}: {error}.") from error
+    if isinstance(found, (list, tuple)) and not callable(value):
+        return torch.cat([torch.zeros_like(like[:, :1]) + float(one) for one in found], dim=1)
     if isinstance(found, Real) or (isinstance(found, Tensor) and found.ndim == 0):
         constant = float(found) if isinstance(found, Real) else found
-        return (torch.zeros_like(columns[0]) + constant).expand(-1, components)
-    if not isinstance(found, Tensor) or found.shape != (len(columns[0]), components):
+        return (torch.zeros_like(like[:, :1]) + constant).expand(-1, components)
+    if not isinstance(found, Tensor) or found.shape != (len(like), components):
         given = f"shape {tuple(found.shape)}" if isinstance(found, Tensor) else described(found)
         raise ShapeError(
-            f"{whose} gave {given} for {len(columns[0])} points, expected shape ({len(columns[0])}, {components}): "
+            f"{whose} gave {given} for {len(like)} points, expected shape ({len(like)}, {components}): "
             "a row for each point and a column for each unknown. The coordinates are columns (N, 1)."
         )
     return found
@@ -81,6 +91,11 @@ def check_residual(found: Any, points: int, widths: Sequence[int], whose: str) -
         f"{whose} gave {'a list of ' if listed and parts else ''}{given} for {points} points, expected shape "
         f"({points}, 1), or a list of such columns for a system, made of u.component(0), u.component(1), ..."
     )
+
+
+def joined(found: Tensor | Sequence[Tensor]) -> Tensor:
+    """One tensor (N, columns) of a residual that may be a list of columns."""
+    return found if isinstance(found, Tensor) else torch.cat(list(found), dim=1)
 
 
 def _shape(part: Any) -> str:

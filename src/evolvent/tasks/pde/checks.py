@@ -79,7 +79,7 @@ def _moved(points: Tensor, axis: int, to: Tensor) -> Tensor:
 def _corner(problem: Problem, condition: Condition) -> float | None:
     """What a condition makes of the initial value; None where they do not meet, or it asks for change in time."""
     probe = Needed(problem.coordinates, len(problem.unknowns))
-    condition.residual(probe)
+    condition.violation(probe)
     start = problem.domain[problem.time][0]
     if any(problem.time in name for name in probe.asked) or condition.where.get(problem.time, start) != start:
         return None
@@ -87,7 +87,7 @@ def _corner(problem: Problem, condition: Condition) -> float | None:
     for name, value in {**condition.where, problem.time: start}.items():
         points = _moved(points, problem.coordinates.index(name), torch.full((len(points),), value, dtype=points.dtype))
     u = problem.derivatives(problem.initial_values, points, sorted(probe.asked))
-    return condition.residual(u).abs().max().item()
+    return condition.violation(u).abs().max().item()
 
 
 def check_finite(problem: Problem) -> None:

@@ -22,25 +22,43 @@ Function = Callable[[Tensor], Tensor]
 
 
 def check_sides(problem: Problem) -> None:
-    """Refuse an equation of second order or higher in space with a side where nothing holds the solution.
+    """Refuse an equation of second order or higher in space with a side where nothing holds the solution, and one
+    that is given too little in time.
 
     A derivative of first order needs a value on the side of the inflow only, which is not looked at. Neither are
     sides on which the highest derivative has a factor of 0, nor equations that are not local.
     """
+    if given_too_little := missing_in_time(problem):
+        time, start = problem.time, problem.domain[problem.time][0]
+        raise ConfigError(
+            f"{problem.name!r} has {given_too_little}: many functions solve it. Give an initial value, and a Condition "
+            f'at {time} = {start:g} for each further one, such as lambda u: u["{time}"] for what begins at rest.'
+        )
     if problem.boundary is not None or problem.eigenvalue is not None or "function" in problem.derivatives_needed:
         return
     for name in problem.space:
         if open_sides := _open_sides(problem, name):
             raise ConfigError(
                 f"nothing is given at {' and '.join(f'{name} = {at:g}' for at in open_sides)} for {problem.name!r}, "
-                f"whose equation is of order {_order(problem, name)} in {name}: many functions solve it. Add "
+                f"whose equation is of order {problem.order(name)} in {name}: many functions solve it. Add "
                 "boundary values, a Condition there, or a symmetry."
             )
 
 
+def missing_in_time(problem: Problem) -> str:
+    """How many conditions in time there are, and should be; empty if there are enough."""
+    order = problem.order(problem.time)
+    given = (problem.initial is not None) + sum(problem.time in one.where for one in problem.conditions)
+    if given >= order or "periodic" in problem.symmetry.get(problem.time, "none"):
+        return ""
+    return (
+        f"{given} condition{'s' * (given != 1)} in {problem.time} where {order} {'is' if order == 1 else 'are'} needed"
+    )
+
+
 def _open_sides(problem: Problem, name: str) -> list[float]:
     """Ends of a coordinate where neither a condition nor a symmetry holds the solution."""
-    order, symmetry = _order(problem, name), problem.symmetry.get(name, "none")
+    order, symmetry = problem.order(name), problem.symmetry.get(name, "none")
     if order < 2 or "periodic" in symmetry:
         return []
     held = [one.where[name] for one in problem.conditions if name in one.where]
@@ -50,13 +68,8 @@ def _open_sides(problem: Problem, name: str) -> list[float]:
     return [at for at in problem.domain[name] if at not in held and _acts(problem, name, at, order)]
 
 
-def _order(problem: Problem, name: str) -> int:
-    orders = [2 if one == "laplacian" else coordinates_in(one).count(name) for one in problem.derivatives_needed]
-    return max(orders)
-
-
 def _columns(problem: Problem, condition: Condition) -> int:
-    return condition.residual(_probe(problem)).shape[1]
+    return condition.violation(_probe(problem)).shape[1]
 
 
 def _probe(problem: Problem) -> Needed:
@@ -134,7 +147,7 @@ def _off_boundary(problem: Problem, u: Derivatives) -> Tensor:
 def _order_across(problem: Problem, condition: Condition, name: str) -> int | None:
     """The highest derivative across its face that a condition asks for; None if it asks for others."""
     probe = _probe(problem)
-    condition.residual(probe)
+    condition.violation(probe)
     if any(set(coordinates_in(one)) != {name} for one in probe.asked):
         return None
     return max((len(coordinates_in(one)) for one in probe.asked), default=0)
@@ -145,7 +158,7 @@ def _affine(problem: Problem, condition: Condition, name: str, at: float, highes
     points, names = _at(problem, {name: at}), [name * k for k in range(1, highest + 1)]
     unknowns = range(len(problem.unknowns))
     parts = [_bent(problem, name, at, k, component) for k in range(highest + 1) for component in unknowns]
-    of = lambda f: condition.residual(problem.derivatives(f, points, names)) / problem.scale  # noqa: E731
+    of = lambda f: condition.violation(problem.derivatives(f, points, names)) / problem.scale  # noqa: E731
     with torch.no_grad():
         left = of(lambda x: 0 * parts[0](x))
         slopes = [of(part) - left for part in parts]

@@ -217,7 +217,7 @@ class PdeObjective(Task):
 
     def _violation(self, condition: Condition, f: Callable[[Tensor], Tensor], at: Tensor) -> Tensor:
         u = self.problem.derivatives(lambda x: self.solution_of(f, x), at)
-        return condition.residual(u) / self.problem.scale
+        return condition.violation(u) / self.problem.scale
 
     def residual_at(self, points: Tensor, coefficients: Mapping[str, float] | None = None) -> Tensor:
         """At points, (N, equations); an unknown equation is fitted if coefficients are given, be it none of them."""
