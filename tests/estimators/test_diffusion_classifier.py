@@ -254,13 +254,16 @@ def test_the_unit_of_weights_has_no_effect(moons, unit):
     np.testing.assert_array_equal(found, y)
 
 
-@pytest.mark.parametrize("weakest", [1e-42, 1e-300])
-def test_a_point_that_is_hardly_connected_does_not_spoil_the_others(moons, weakest):
+@pytest.mark.parametrize("label", [-1, 1])
+@pytest.mark.parametrize("weakest", [1e-300, 1e-42, 1e-20, 1e-7])
+def test_a_point_that_is_hardly_connected_does_not_spoil_the_others(moons, weakest, label):
     x, y, few = moons
-    weights = np.exp(-np.square(x[:, None] - x).sum(axis=2) / 0.02)
-    weights = np.pad(weights, (0, 1), constant_values=weakest)
-    found = ev.DiffusionClassifier(metric="precomputed").fit(weights, np.append(few, -1)).transduction_
-    np.testing.assert_array_equal(found, np.append(y, -1))
+    weights = np.zeros((401, 401))
+    weights[:400, :400] = np.exp(-np.square(x[:, None] - x).sum(axis=2) / 0.02)
+    weights[400, 0] = weakest
+    found = ev.DiffusionClassifier(metric="precomputed").fit(weights, np.append(few, label)).transduction_
+    np.testing.assert_array_equal(found[:400], y)
+    assert found[400] == (label if label == 1 else -1 if weakest < 1e-30 else y[0])
 
 
 def test_points_whose_distances_are_not_finite_are_refused(moons):
