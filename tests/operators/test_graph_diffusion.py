@@ -178,6 +178,13 @@ def test_whole_numbers_do_not_diffuse(method):
         GraphDiffusion(graph("row")).flow(torch.ones(30, 2, dtype=torch.int64), 0.5, method)
 
 
+@pytest.mark.parametrize("method", ["explicit", "implicit", "exponential"])
+def test_complex_features_diffuse_by_their_parts(method):
+    diffusion, u = GraphDiffusion(graph("row")), torch.randn(30, 2, dtype=torch.complex128)
+    parts = torch.complex(diffusion.flow(u.real, 0.5, method), diffusion.flow(u.imag, 0.5, method))
+    torch.testing.assert_close(diffusion.flow(u, 0.5, method), parts)
+
+
 def test_the_laplacian_of_whole_numbers_is_refused():
     diffusion, u = GraphDiffusion(graph("row")), torch.ones(30, 2, dtype=torch.int64)
     for act in (diffusion, diffusion.adjoint):

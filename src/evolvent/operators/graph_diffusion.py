@@ -187,6 +187,8 @@ class GraphDiffusion(DiffusionOperator):
         return twin
 
     def _solve(self, u: Tensor, h: float) -> Tensor:
+        if u.is_complex():
+            return torch.view_as_complex(self._solve(torch.view_as_real(u), h))
         A = self.propagator(-h).to(u.device, u.dtype)
         if A.is_symmetric:
             return conjugate_gradients(A.product, u, A.diagonal())
