@@ -16,7 +16,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import evolvent as ev
-from evolvent.errors import ConfigError, ShapeError, UnknownNameError
+from evolvent.errors import ConfigError, DataError, ShapeError, UnknownNameError
 from evolvent.estimators import PointGraph
 
 MARK = "-1 marks points without label, so it is no class"
@@ -244,6 +244,32 @@ def test_values_that_are_not_finite_are_refused_in_one_line(moons):
         with pytest.raises(ConfigError, match=r"Input X contains NaN. Drop these rows, or fill them in") as caught:
             call()
         assert len(str(caught.value)) < 300
+
+
+@pytest.mark.parametrize("unit", [1e-60, 1e60])
+def test_the_unit_of_weights_has_no_effect(moons, unit):
+    x, y, few = moons
+    weights = np.exp(-np.square(x[:, None] - x).sum(axis=2) / 0.02)
+    found = ev.DiffusionClassifier(metric="precomputed").fit(unit * weights, few).transduction_
+    np.testing.assert_array_equal(found, y)
+
+
+@pytest.mark.parametrize("label", [-1, 1])
+@pytest.mark.parametrize("weakest", [1e-300, 1e-42, 1e-20, 1e-7])
+def test_a_point_that_is_hardly_connected_does_not_spoil_the_others(moons, weakest, label):
+    x, y, few = moons
+    weights = np.zeros((401, 401))
+    weights[:400, :400] = np.exp(-np.square(x[:, None] - x).sum(axis=2) / 0.02)
+    weights[400, 0] = weakest
+    found = ev.DiffusionClassifier(metric="precomputed").fit(weights, np.append(few, label)).transduction_
+    np.testing.assert_array_equal(found[:400], y)
+    assert found[400] == (label if label == 1 else -1 if weakest < 1e-30 else y[0])
+
+
+def test_points_whose_distances_are_not_finite_are_refused(moons):
+    x, _, few = moons
+    with pytest.raises(DataError, match=r"must their squares.* change the unit"):
+        ev.DiffusionClassifier().fit(1e200 * x, few)
 
 
 def test_one_class_and_a_graph_without_edges_are_warned_of(moons):

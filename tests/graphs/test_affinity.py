@@ -41,6 +41,13 @@ def test_points_at_one_place_have_weight_one_and_others_none():
         assert found[0, 4:].max() == 0
 
 
+def test_rounding_does_not_tell_points_at_one_place_apart():
+    x = 3 * torch.randn(10, 64).repeat(3, 1) + 100
+    dense, sparse = dense_affinity(x, 6, sigma_neighbour=1), gaussian_affinity(x, 6, sigma_neighbour=1).dense()
+    assert dense.sum(dim=1).tolist() == [3.0] * 30
+    torch.testing.assert_close(dense, sparse, rtol=0, atol=0)
+
+
 def test_batches_are_sets_of_their_own():
     x = torch.randn(3, 2, 8, 4)
     batch = dense_affinity(x, 4, sigma_neighbour=2)
@@ -78,7 +85,8 @@ def test_dense_weights_of_points_that_are_no_numbers_are_refused(value):
         dense_affinity(x, 3, sigma_neighbour=2)
 
 
-@pytest.mark.parametrize("x", [torch.zeros(9), torch.zeros(9, 2, dtype=torch.int64)])
-def test_dense_weights_are_of_tables_of_numbers(x):
-    with pytest.raises(ShapeError, match="points are floating-point numbers"):
-        dense_affinity(x, 3, sigma=1.0)
+@pytest.mark.parametrize("x", [torch.zeros(9), torch.zeros(9, 2, dtype=torch.int64), torch.zeros(9, 2).numpy()])
+def test_weights_are_of_tables_of_numbers(x):
+    for affinity in (gaussian_affinity, dense_affinity):
+        with pytest.raises(ShapeError, match="points are a tensor of floating-point numbers"):
+            affinity(x, 3, sigma=1.0)

@@ -64,6 +64,19 @@ def test_nodes_without_edges_stay_where_they_are():
 def test_undirected_takes_the_larger_weight():
     full = weights(8, symmetric=False)
     torch.testing.assert_close(undirected(SparseMatrix.from_dense(full)).dense(), torch.maximum(full, full.T))
+    torch.testing.assert_close(undirected(full), torch.maximum(full, full.T))
+
+
+@pytest.mark.parametrize("takes", [connected_components, largest_eigenvalue])
+def test_a_dense_graph_is_refused_where_only_sparse_ones_are_taken(takes):
+    with pytest.raises(ShapeError, match=r"a graph is a SparseMatrix .*from_dense"):
+        takes(torch.eye(3))
+
+
+@pytest.mark.parametrize("takes", [laplacian, undirected, lambda weights: normalise(weights, "row")])
+def test_arrays_are_refused(takes):
+    with pytest.raises(ShapeError, match=r"a SparseMatrix or a tensor, got float64 of shape \(3, 3\)"):
+        takes(torch.eye(3, dtype=torch.float64).numpy())
 
 
 @pytest.mark.parametrize("form", [lambda m: m, SparseMatrix.from_dense])

@@ -127,7 +127,7 @@ def test_states_shown_have_names():
 
 def test_unstable_steps_are_refused_or_warned_of():
     x = torch.randn(30, 2, dtype=torch.float64)
-    with pytest.raises(ConfigError, match=r"unstable.*at most"):
+    with pytest.raises(ConfigError, match=r"too large for explicit diffusion.*at most"):
         network(gamma=3.0)(x)
     with pytest.warns(UnstableDiffusionWarning):
         network(gamma=3.0, allow_unstable=True)(x)

@@ -210,7 +210,7 @@ def test_every_feature_drops_independently():
 
 def test_unstable_steps_need_to_be_allowed():
     A = SparseMatrix.from_dense(torch.ones(14, 14) - torch.eye(14))
-    with pytest.raises(ConfigError, match="unstable on this graph"):
+    with pytest.raises(ConfigError, match="too large for explicit diffusion on this graph"):
         make("diff_resnet_graph", gamma=3.0)(features(), A)
     with pytest.warns(UnstableDiffusionWarning):
         make("diff_resnet_graph", gamma=3.0, diffusion_steps=2, allow_unstable=True)(features(), A)

@@ -86,6 +86,16 @@ def test_an_unstable_step_is_refused_with_what_would_do():
         diffusion.check_step(1.5 * largest, allow_unstable=True)
 
 
+def test_a_step_that_is_only_perhaps_unstable_is_not_called_so():
+    diffusion = GraphDiffusion(graph("row"))
+    largest = diffusion.largest_stable_step
+    with pytest.raises(ConfigError, match=r"on this directed graph: at most .* is surely stable") as refused:
+        diffusion.check_step(1.01 * largest)
+    assert len(str(refused.value)) < 300
+    with pytest.warns(UnstableDiffusionWarning, match="largest surely stable one of this directed graph.* may grow"):
+        diffusion.check_step(1.01 * largest, allow_unstable=True)
+
+
 def test_proposition_2_rows_of_sum_one_allow_steps_up_to_one():
     diffusion = GraphDiffusion(graph("row"))
     with warnings.catch_warnings():
@@ -166,3 +176,17 @@ def test_weights_that_no_graph_has_are_refused(weight):
 def test_whole_numbers_do_not_diffuse(method):
     with pytest.raises(ShapeError, match=r"u.float\(\)"):
         GraphDiffusion(graph("row")).flow(torch.ones(30, 2, dtype=torch.int64), 0.5, method)
+
+
+@pytest.mark.parametrize("method", ["explicit", "implicit", "exponential"])
+def test_complex_features_diffuse_by_their_parts(method):
+    diffusion, u = GraphDiffusion(graph("row")), torch.randn(30, 2, dtype=torch.complex128)
+    parts = torch.complex(diffusion.flow(u.real, 0.5, method), diffusion.flow(u.imag, 0.5, method))
+    torch.testing.assert_close(diffusion.flow(u, 0.5, method), parts)
+
+
+def test_the_laplacian_of_whole_numbers_is_refused():
+    diffusion, u = GraphDiffusion(graph("row")), torch.ones(30, 2, dtype=torch.int64)
+    for act in (diffusion, diffusion.adjoint):
+        with pytest.raises(ShapeError, match=r"u.float\(\)"):
+            act(u)

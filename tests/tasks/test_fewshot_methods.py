@@ -9,15 +9,18 @@ from hypothesis import strategies as st
 
 from evolvent import create_model
 from evolvent.data import EpisodeBatch, Episodes
+from evolvent.errors import ConfigError, DataError, ShapeError
 from evolvent.networks import FewShotNetwork
 from evolvent.tasks.fewshot import (
     Classifier,
     Descent,
+    EpisodeObjective,
     centre_and_normalise,
     propagate_labels,
     prototypes,
     rectified_prototypes,
     shift_query,
+    train_episodes,
 )
 from evolvent.tasks.fewshot.methods import neighbour_matrix
 
@@ -155,3 +158,30 @@ def test_rectified_prototypes_by_hand():
     torch.testing.assert_close(rectified_prototypes(x, 2, 1, "paper")[0, 0], weights @ x[0, [0, 2]])
     weights = (10 * cosines).softmax(1)[:, 0] / 2
     torch.testing.assert_close(rectified_prototypes(x, 2, 1, "code")[0, 0], weights @ x[0, [0, 2]])
+
+
+@pytest.mark.parametrize("options", [{"method": "external-internal"}, {"method": "diffusion", "reading": "papr"}])
+def test_unknown_methods_and_readings_are_refused(options):
+    with pytest.raises(KeyError, match="unknown"):
+        Classifier(**options)
+
+
+def test_a_method_takes_its_own_network_alone():
+    batch = episodes()
+    network = create_model("diff_resnet_fewshot", in_features=16, num_classes=4).double()
+    with pytest.raises(ConfigError, match="without diffusion"):
+        Classifier("convection").classify(batch, network, Descent([0.1]))
+
+
+@pytest.mark.parametrize(
+    ("labels", "error", "message"),
+    [
+        (torch.zeros(2, 3, dtype=torch.int64), ShapeError, "each of 2 episodes"),
+        (torch.full((6, 3), 4), DataError, "classes 0 to 3, got 4"),
+        (torch.zeros(6, 3), ShapeError, "int64"),
+    ],
+)
+def test_labels_that_do_not_fit_are_refused(labels, error, message):
+    network = create_model("resnet_fewshot", in_features=16, num_classes=4).double()
+    with pytest.raises(error, match=message):
+        train_episodes(network, episodes().points, EpisodeObjective(labels), Descent([0.1]))

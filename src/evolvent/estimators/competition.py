@@ -22,6 +22,7 @@ from evolvent.graphs import SparseMatrix, conjugate_gradients, connected_compone
 Tell: TypeAlias = Callable[[float], None]
 Stage: TypeAlias = Callable[[str], Tell]
 
+_HARDLY = 1e-3  # share of its neighbours' degree below which a node is hardly connected
 _FAINT = 1e-2  # share of the mean heat below which a node's heat may be rounding
 _LONG = 100.0  # steps of a random walk that are enough, as a rule
 _FARTHER = 16  # times as many steps where they are not,
@@ -144,12 +145,17 @@ class _Competition:
 
 
 class _Heat:
-    r"""One implicit step of the heat flow of a graph, :math:`(D + t L)^{-1}` by conjugate gradients."""
+    r"""One implicit step of the heat flow of a graph, :math:`(D + t L)^{-1}` by conjugate gradients.
+
+    A node of little degree :math:`d` turns a unit of heat into :math:`1 / d`, more than all others together if it is
+    hardly connected. Such nodes have the mean of their neighbours instead; what they send to these is as it was.
+    """
 
     def __init__(self, weights: SparseMatrix) -> None:
         loops = weights.rows == weights.columns
         self.weights = weights.with_values(weights.values.masked_fill(loops, 0))
         self.degrees = self.weights.row_sums()
+        self.hardly = self.degrees < _HARDLY * self._mean_of_neighbours(self.degrees[:, None])[:, 0]
 
     def __call__(self, sources: Tensor, time: float, tolerance: float, tell: Tell) -> Tensor:
         diagonal = torch.where(self.degrees > 0, (1 + time) * self.degrees, 1)  # a node alone keeps its heat
@@ -158,7 +164,14 @@ class _Heat:
             return self.weights.product(u).mul_(-time).addcmul_(diagonal[:, None], u)
 
         found = conjugate_gradients(product, sources, diagonal, tolerance=tolerance, tell=tell)
-        return found.clamp_(min=0)  # as the solution is, but for rounding
+        found.clamp_(min=0)  # as the solution is, but for rounding
+        if bool(self.hardly.any()):
+            means = self._mean_of_neighbours(found.masked_fill(self.hardly[:, None], 0))
+            found = torch.where(self.hardly[:, None], means, found)
+        return found
+
+    def _mean_of_neighbours(self, u: Tensor) -> Tensor:
+        return self.weights.product(u) / self.degrees.clamp_min(torch.finfo(u.dtype).tiny)[:, None]
 
     def next_to(self, nodes: Tensor) -> Tensor:
         """Which nodes are not among these, but next to one of them."""

@@ -22,6 +22,7 @@ from evolvent.estimators.progress import ProgressLine
 from evolvent.graphs import Search, SparseMatrix, undirected
 
 _METRICS = ("euclidean", "precomputed")
+_WEAKEST = 1e-30  # share of the largest weight of a graph from which a weight connects
 
 
 class DiffusionClassifier(ClassifierMixin, BaseEstimator):
@@ -43,8 +44,8 @@ class DiffusionClassifier(ClassifierMixin, BaseEstimator):
     Args:
         n_neighbors: neighbours of each point in the graph; at most all others are taken.
         metric: ``"euclidean"`` for a table of points; ``"precomputed"`` if ``X`` holds the weights of a graph, dense or
-            of ``scipy.sparse``, (N, N). It is taken as undirected, with the larger of two weights. New points then
-            are rows of weights to the N training points.
+            of ``scipy.sparse``, (N, N). It is taken as undirected, with the larger of two weights; weights below
+            1e-30 of the largest do not connect. New points then are rows of weights to the N training points.
         diffusion_time: :math:`t`, in steps of a random walk; by default twice as many as there are points for each
             label, at most 100, for labels 16 times as many in graphs that are too wide for that.
         rounds: how often points take their class and spread it; 0 is diffusion of the labels alone.
@@ -262,19 +263,24 @@ def _one_line_on_missing_values() -> Iterator[None]:
 
 
 def _graph_of(X: Any) -> SparseMatrix:
-    from scipy.sparse import csr_array
+    """The graph of a matrix of weights, whose unit has no effect: the largest becomes about 1, as float32 needs."""
+    from scipy.sparse import coo_array, csr_array
 
     if X.shape[0] != X.shape[1]:
         raise ShapeError(f"a precomputed graph is a square matrix of weights, got shape {tuple(X.shape)}.")
     _check_weights(X)
-    graph = csr_array(X)
-    rows, columns = graph.nonzero()
-    if not (rows != columns).any():
+    entries = coo_array(X, dtype=np.float64)
+    edges = entries.row != entries.col  # loops have no effect
+    largest = entries.data[edges].max(initial=0.0)
+    if largest == 0:
         warnings.warn(
             "the precomputed graph has no edges between different points, so only those with a label get a class. X "
             "holds weights: large ones connect.",
             stacklevel=3,
         )
+    values = np.ldexp(entries.data, -np.frexp(largest)[1])
+    kept = edges & (values > _WEAKEST)
+    graph = csr_array((values[kept], (entries.row[kept], entries.col[kept])), shape=entries.shape)
     return undirected(SparseMatrix.from_scipy(graph, torch.float32))
 
 

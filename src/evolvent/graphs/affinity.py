@@ -13,10 +13,12 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from evolvent._core.checks import check_positive, check_whole
+from evolvent._core.checks import check_positive, check_whole, described
 from evolvent._core.errors import ConfigError, DataError, ShapeError
 from evolvent.graphs.neighbours import Search, nearest_neighbours
 from evolvent.graphs.sparse import SparseMatrix
+
+_ROUNDING = 32  # of a difference of sums of squares, in units of the last place
 
 
 def gaussian_affinity(
@@ -89,13 +91,17 @@ def dense_affinity(
     others = max(kept, sigma_neighbour or 1)
     if others >= count:
         raise ConfigError(
-            f"n_top and sigma_neighbour ask for {others} neighbours, {count} points have {max(count - 1, 0)}."
+            f"n_top and sigma_neighbour ask for {others} neighbours, but {count} points have {max(count - 1, 0)} each. "
+            "Choose smaller ones."
         )
     centred = x - x.mean(dim=-2, keepdim=True)
     norms = centred.square().sum(dim=-1)
     if not torch.compiler.is_compiling() and not bool(norms.isfinite().all()):
         raise DataError("points must be finite, and so must their squares; some are NaN, infinite or too large.")
-    squares = norms[..., :, None] + norms[..., None, :] - 2 * (centred @ centred.mT)
+    sums = norms[..., :, None] + norms[..., None, :]
+    squares = sums - 2 * (centred @ centred.mT)
+    if sigma_neighbour:  # whose distance may be zero, which rounding must not hide
+        squares = squares.masked_fill(squares < _ROUNDING * torch.finfo(x.dtype).eps * sums, 0)
     itself = torch.eye(count, dtype=torch.bool, device=x.device)
     squares = squares.clamp(min=0).masked_fill(itself, -1)  # the point itself comes first
     nearest, columns = squares.topk(others + 1, dim=-1, largest=False)
@@ -107,8 +113,8 @@ def dense_affinity(
 
 
 def _check_sets(x: Tensor) -> None:
-    if x.ndim < 2 or not x.is_floating_point():
-        raise ShapeError(f"points are floating-point numbers (..., N, coordinates), got {x.dtype} {tuple(x.shape)}.")
+    if not isinstance(x, Tensor) or x.ndim < 2 or not x.is_floating_point():
+        raise ShapeError(f"points are a tensor of floating-point numbers (..., N, coordinates), got {described(x)}.")
 
 
 def _check_scale(n_top: int, sigma: float | None, sigma_neighbour: int | None, include_self: bool) -> None:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from evolvent._core.errors import ShapeError
-from evolvent.graphs.sparse import SparseMatrix
+from evolvent.graphs.sparse import SparseMatrix, check_graph
 
 
 def connected_components(graph: SparseMatrix) -> Tensor:
@@ -22,6 +22,7 @@ def connected_components(graph: SparseMatrix) -> Tensor:
     """
     from scipy.sparse.csgraph import connected_components as components
 
+    check_graph(graph)
     _, found = components(graph.to_scipy(), directed=True, connection="weak")
     return torch.from_numpy(found).long()
 

@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias, TypeVar, get_args
 import torch
 from torch import Tensor
 
-from evolvent._core.checks import check_choice
+from evolvent._core.checks import check_choice, described
 from evolvent._core.errors import DataError, ShapeError
 from evolvent.graphs.sparse import SparseMatrix
 
@@ -67,6 +67,11 @@ def laplacian(weights: Matrix) -> Matrix:
 
 
 def _check_square(weights: SparseMatrix | Tensor) -> None:
+    if not isinstance(weights, (SparseMatrix, Tensor)):
+        raise ShapeError(
+            f"the weights of a graph are a SparseMatrix or a tensor, got {described(weights)}. Convert them with "
+            "SparseMatrix.from_scipy or torch.as_tensor."
+        )
     if len(weights.shape) < 2 or weights.shape[-2] != weights.shape[-1]:
         raise ShapeError(f"the weights of a graph form a square matrix, got shape {tuple(weights.shape)}.")
 
@@ -123,13 +128,18 @@ def _mean_with_transpose(weights: Matrix) -> Matrix:
     return (weights + weights.mT) / 2
 
 
-def undirected(weights: SparseMatrix) -> SparseMatrix:
+def undirected(weights: Matrix) -> Matrix:
     r"""The graph whose edges go both ways, with the larger of two weights, :math:`\max(w_{ij}, w_{ji})`.
+
+    Shape: (N, N) to the same; dense matrices may have further axes before these.
 
     >>> undirected(SparseMatrix.from_dense(torch.tensor([[0.0, 1.0], [0.0, 0.0]]))).dense().tolist()
     [[0.0, 1.0], [1.0, 0.0]]
     """
-    total = weights.plus(weights.T)
-    absent = total.with_values(torch.zeros_like(total.values))
-    forth, back = absent.plus(weights).values, absent.plus(weights.T).values
-    return total.with_values(torch.maximum(forth, back))
+    _check_square(weights)
+    if isinstance(weights, SparseMatrix):
+        total = weights.plus(weights.T)
+        absent = total.with_values(torch.zeros_like(total.values))
+        forth, back = absent.plus(weights).values, absent.plus(weights.T).values
+        return total.with_values(torch.maximum(forth, back))
+    return torch.maximum(weights, weights.mT)

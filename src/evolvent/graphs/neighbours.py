@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from evolvent._core.checks import check_choice, check_whole
+from evolvent._core.checks import check_choice, check_whole, described
 from evolvent._core.errors import ConfigError, DataError, ShapeError
 
 Search: TypeAlias = Literal["auto", "blocks", "tree", "faiss"]
@@ -75,14 +75,14 @@ def nearest_neighbours(
 
 
 def check_points(x: Tensor) -> None:
-    """Refuse what is not a table of finite numbers."""
-    if x.ndim != 2 or not x.is_floating_point():
-        raise ShapeError(f"points are floating-point numbers (N, coordinates), got {x.dtype} {tuple(x.shape)}.")
-    wrong = (~x.isfinite()).any(dim=1).nonzero().flatten()
+    """Refuse what is not a table of numbers with finite distances."""
+    if not isinstance(x, Tensor) or x.ndim != 2 or not x.is_floating_point():
+        raise ShapeError(f"points are a tensor of floating-point numbers (N, coordinates), got {described(x)}.")
+    wrong = (~x.norm(dim=1).isfinite()).nonzero().flatten()
     if len(wrong):
         raise DataError(
-            f"points must be finite, but {len(wrong)} of {len(x)} hold NaN or infinity, the first is row "
-            f"{int(wrong[0])}. Leave them out or fill them in."
+            f"points must be finite, and so must their squares, but {len(wrong)} of {len(x)} hold NaN, infinity or too "
+            f"large numbers, the first is row {int(wrong[0])}. Leave them out, fill them in or change the unit."
         )
 
 

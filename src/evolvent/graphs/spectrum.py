@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from evolvent._core.errors import ConfigError
-from evolvent.graphs.sparse import SparseMatrix
+from evolvent.graphs.sparse import SparseMatrix, check_graph
 
 _SMALL = 32  # rows up to which a dense eigenvalue solver is used
 
@@ -32,6 +32,7 @@ def smallest_eigenvalues(matrix: SparseMatrix, count: int) -> list[float]:
 
 
 def _outer_eigenvalues(matrix: SparseMatrix, which: str, count: int) -> list[float]:
+    check_graph(matrix)
     if not matrix.is_symmetric:
         raise ConfigError("eigenvalues are sought of symmetric matrices only; this one differs from its transpose.")
     if len(matrix) <= max(_SMALL, 2 * count):

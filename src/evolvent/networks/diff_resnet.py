@@ -80,9 +80,8 @@ class DenseBatchGraph(BatchGraph):
     def __call__(self, x: Tensor) -> GraphDiffusion:
         kept = self._kept(x.shape[0])
         found = dense_affinity(x.detach(), kept, sigma=self.sigma, include_self=self.include_self)
-        if self.normalisation == "gcn":
-            found = torch.maximum(found, found.mT)
-        return DenseDiffusion(normalise(found, self.normalisation))
+        weights = undirected(found) if self.normalisation == "gcn" else found
+        return DenseDiffusion(normalise(weights, self.normalisation))
 
 
 class DiffusionNetwork(PointNetwork):

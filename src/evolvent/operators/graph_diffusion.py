@@ -65,9 +65,11 @@ class GraphDiffusion(DiffusionOperator):
         self._propagators: dict[float, SparseMatrix] = {}
 
     def forward(self, u: Tensor) -> Tensor:
+        self._check_nodes(u)
         return self.laplacian @ u
 
     def adjoint(self, v: Tensor) -> Tensor:
+        self._check_nodes(v)
         return self.laplacian.T @ v
 
     def solve(self, u: Tensor, h: float) -> Tensor:
@@ -145,19 +147,20 @@ class GraphDiffusion(DiffusionOperator):
         if step * self._bound <= 2 or step <= self.largest_stable_step * (1 + 1e-6):
             return
         largest = self.largest_stable_step
+        graph, stable = ("graph", "stable") if self.laplacian.is_symmetric else ("directed graph", "surely stable")
         if allow_unstable:
             warnings.warn(
-                f"explicit diffusion steps of {step:g} exceed {largest:.4g}, the largest stable one of this graph: "
-                "some differences between nodes grow.",
+                f"explicit diffusion steps of {step:g} exceed {largest:.4g}, the largest {stable} one of this {graph}: "
+                "some differences between nodes may grow.",
                 UnstableDiffusionWarning,
                 stacklevel=3,
             )
             return
         enough = math.ceil(1.001 * step * substeps / largest)  # so that the step is stable as it is printed
         raise ConfigError(
-            f"explicit diffusion with gamma = {step:g} is unstable on this graph: at most {largest:.4g} is stable. For "
-            f"the same strength take {enough} steps of {step * substeps / enough:.4g} instead of {substeps}, or flow "
-            "implicit or exponential; allow_unstable=True runs it all the same."
+            f"gamma = {step:g} is too large for explicit diffusion on this {graph}: at most {largest:.4g} is {stable}. "
+            f"For the same strength take {enough} steps of {step * substeps / enough:.4g} instead of {substeps}, or "
+            "flow implicit or exponential; allow_unstable=True runs it all the same."
         )
 
     def _check_nodes(self, u: Tensor) -> None:
@@ -184,6 +187,8 @@ class GraphDiffusion(DiffusionOperator):
         return twin
 
     def _solve(self, u: Tensor, h: float) -> Tensor:
+        if u.is_complex():
+            return torch.view_as_complex(self._solve(torch.view_as_real(u), h))
         A = self.propagator(-h).to(u.device, u.dtype)
         if A.is_symmetric:
             return conjugate_gradients(A.product, u, A.diagonal())

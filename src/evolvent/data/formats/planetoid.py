@@ -93,11 +93,10 @@ def read_raw(files: Sequence[Path], width: int) -> GraphArrays:
     if len(np.unique(nodes)) != len(nodes) or test.min(initial=0) < 0:
         raise DataError(f"{listed}: every test node must occur once, after the others.")
     labels = np.full(count, -1)
-    labels[nodes] = np.concatenate([_classes(ally, pickled[5]), _classes(ty, pickled[4])])
+    first = len(nodes) - len(test)
+    labels[nodes] = np.concatenate([_classes(ally, pickled[5], first), _classes(ty, pickled[4], len(test))])
     triples = _triples([(allx, pickled[2]), (tx, pickled[1])], nodes, width)
-    trained = len(_classes(y, pickled[3]))
-    if _rows(x, pickled[0]) != trained:
-        raise DataError(f"{pickled[0]}: {_rows(x, pickled[0])} rows, but {trained} labels.")
+    trained = len(_classes(y, pickled[3], _rows(x, pickled[0])))
     val = np.arange(trained, min(trained + _VALIDATION, _rows(allx, pickled[2])))
     return GraphArrays(
         _edges(graph, pickled[6]), *triples, width, labels, np.arange(trained), val, np.sort(test)
@@ -134,10 +133,12 @@ def _rows(matrix: Any, path: Path) -> int:
     return len(matrix.indptr) - 1
 
 
-def _classes(one_hot: Any, path: Path) -> np.ndarray:
+def _classes(one_hot: Any, path: Path, rows: int) -> np.ndarray:
     """The class of each row; -1 for rows of zeros."""
     if not isinstance(one_hot, np.ndarray) or one_hot.ndim != 2 or one_hot.dtype.kind not in "iufb":
         raise DataError(f"{path}: a matrix of numbers is expected, found {type(one_hot).__name__}.")
+    if len(one_hot) != rows:
+        raise DataError(f"{path}: {rows} rows are expected, one for each node, found {len(one_hot)}.")
     return np.where(one_hot.any(axis=1), one_hot.argmax(axis=1), -1)
 
 

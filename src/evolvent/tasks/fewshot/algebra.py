@@ -21,6 +21,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from evolvent._core.checks import check_numbers
 from evolvent.networks.diff_resnet_fewshot import FewShotNetwork
 from evolvent.tasks.fewshot.descent import Descent
 from evolvent.tasks.fewshot.objective import EpisodeObjective
@@ -41,6 +42,8 @@ def train_episodes(network: FewShotNetwork, x: Tensor, objective: EpisodeObjecti
 
     Shape: (T, N, in_features) to (T, N, num_classes).
     """
+    check_numbers(x, network, "train_episodes")
+    objective.check_fits(x, network.options.num_classes)
     parts = [slice(first, first + _AT_ONCE) for first in range(0, len(x), _AT_ONCE)]
     with torch.no_grad():
         network.convect(x[:1, :1])  # refuses what does not fit
@@ -133,6 +136,8 @@ def train_plainly(network: FewShotNetwork, x: Tensor, objective: EpisodeObjectiv
 
     Shape: (1, N, in_features) to (1, N, num_classes).
     """
+    check_numbers(x, network, "train_plainly")
+    objective.check_fits(x, network.options.num_classes)
     parameters = list(network.parameters())
     optimizer = torch.optim.SGD(parameters, momentum=descent.momentum, weight_decay=descent.weight_decay)
     with torch.enable_grad():

@@ -33,6 +33,7 @@ class Descent:
     weight_decay: float = 1e-4
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "rates", [float(rate) for rate in self.rates])
         if not self.rates:
             raise ConfigError("there must be at least one epoch to train in a few-shot task, got none.")
         check_positive(**{f"learning rate of epoch {t}": rate for t, rate in enumerate(self.rates)})

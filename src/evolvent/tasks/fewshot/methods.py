@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 import torch
 from torch import Tensor
 
+from evolvent._core.checks import check_choice, check_not_negative, check_whole
+from evolvent._core.errors import ConfigError
 from evolvent.data import EpisodeBatch
 from evolvent.graphs import laplacian
 from evolvent.networks.diff_resnet_fewshot import FewShotNetwork, Reading
@@ -51,6 +53,19 @@ class Classifier:
     prototype_weight: float = 0.0
     reading: Reading = "paper"
 
+    def __post_init__(self) -> None:
+        check_choice("method", self.method, get_args(Method))
+        check_choice("reading", self.reading, get_args(Reading))
+        check_not_negative(lam=self.lam, mu=self.mu, prototype_weight=self.prototype_weight)
+        check_whole(2, neighbours=self.neighbours)
+
+    def check_network(self, network: FewShotNetwork) -> None:
+        """Refuse a network that is not that of the method."""
+        if self.method == "internal" and not network.diffuses:
+            raise ConfigError("method internal needs a network that diffuses, such as diff_resnet_fewshot.")
+        if self.method in TRAINED and self.method != "internal" and network.diffuses:
+            raise ConfigError(f"method {self.method} needs a network without diffusion, resnet_fewshot.")
+
     def classify(self, episodes: EpisodeBatch, network: FewShotNetwork, descent: Descent) -> Tensor:
         """The classes of the query.
 
@@ -61,6 +76,7 @@ class Classifier:
 
         Shape: int64 (T, Q).
         """
+        self.check_network(network)
         x, support = episodes.points, episodes.support
         if self.method in TRAINED:
             return train_episodes(network, x, self.objective(episodes, network), descent)[:, support:].argmax(-1)

@@ -8,6 +8,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from evolvent._core.checks import described
+from evolvent._core.errors import ConfigError, DataError, ShapeError
+
 
 @dataclass(frozen=True)
 class EpisodeObjective:
@@ -35,6 +38,26 @@ class EpisodeObjective:
     distances: Tensor | None = None
     laplacian_weight: float = 0.0
     laplacian: Tensor | None = None
+
+    def __post_init__(self) -> None:
+        labels = self.labels
+        if not isinstance(labels, Tensor) or labels.ndim != 2 or labels.dtype != torch.int64 or 0 in labels.shape:
+            raise ShapeError(f"labels of episodes are int64 (episodes, support points), got {described(labels)}.")
+        for weight, name in (("prototype_weight", "distances"), ("laplacian_weight", "laplacian")):
+            if getattr(self, weight) and getattr(self, name) is None:
+                raise ConfigError(f"{weight} needs {name} as well, got None.")
+
+    def check_fits(self, x: Tensor, classes: int) -> None:
+        """Refuse points (T, N, d) of other episodes than those of the labels, and labels of other classes."""
+        episodes, support = self.labels.shape
+        if x.ndim != 3 or len(x) != episodes or x.shape[1] < support:
+            raise ShapeError(
+                f"labels of {support} points in each of {episodes} episodes need the points of as many episodes, "
+                f"(episodes, points, features), got {described(x)}."
+            )
+        low, high = (int(end) for end in self.labels.aminmax())
+        if low < 0 or high >= classes:
+            raise DataError(f"labels of episodes are classes 0 to {classes - 1}, got {low if low < 0 else high}.")
 
     @property
     def sees_support_alone(self) -> bool:

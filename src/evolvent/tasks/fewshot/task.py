@@ -21,7 +21,7 @@ from evolvent.tasks.class_ranges import ClassRange
 from evolvent.tasks.fewshot.algebra import train_plainly
 from evolvent.tasks.fewshot.backbone import remembered_features
 from evolvent.tasks.fewshot.descent import Descent
-from evolvent.tasks.fewshot.methods import TRAINED, Classifier, Method
+from evolvent.tasks.fewshot.methods import Classifier, Method
 from evolvent.tasks.fewshot.prototypes import centre_and_normalise, shift_query
 from evolvent.tasks.findings import Animation, Curve, Figure, Findings, Table
 from evolvent.tasks.schedules import learning_rate_factor
@@ -89,7 +89,6 @@ class FewShot(Task):
     def __init__(self, model: nn.Module, material: Material, setup: Setup) -> None:
         super().__init__(model, material, setup)
         settings = setup.settings
-        self._check_method()
         episodes = material.train
         assert isinstance(episodes, Episodes)
         self.queries = episodes.way * episodes.query
@@ -103,6 +102,7 @@ class FewShot(Task):
             settings.method, settings.lam, settings.neighbours, settings.mu, settings.rectify,
             settings.prototype_weight, settings.reading,
         )  # fmt: skip
+        self.classifier.check_network(self.model)
         self.descent = _descent(setup)
 
     @classmethod
@@ -210,13 +210,6 @@ class FewShot(Task):
             frames.numpy(), labels,
             captions=["before diffusion", "after diffusion"], marked=np.arange(len(labels)) < episode.support,
         )  # fmt: skip
-
-    def _check_method(self) -> None:
-        method, diffuses = self.setup.settings.method, self.model.diffuses
-        if method == "internal" and not diffuses:
-            raise ConfigError("method internal needs a network that diffuses, such as diff_resnet_fewshot.")
-        if method in TRAINED and method != "internal" and diffuses:
-            raise ConfigError(f"method {method} needs a network without diffusion, resnet_fewshot.")
 
 
 class FeatureEpisodes(Episodes):
