@@ -37,6 +37,8 @@ def from_npz(path: str | os.PathLike[str], *, test: float | None = None) -> Imag
     train, held = _pair(fields, _TRAIN), _pair(fields, _TEST)
     if train is None:
         raise DataError(f"{path} must have the arrays x and y, or images and labels; it has {_listed(path)}.")
+    if held is None and (alone := [name for pair in _TEST for name in pair if name in fields]):
+        raise DataError(f"{path} has {alone[0]} without its other half. Give both x_test and y_test, or neither.")
     names = {key: fields[key].astype(str).tolist() for key in _NAMES if key in fields}
     found = from_arrays(*train, *(held or ()), test=test, name=path.stem, **names)
     section = {"npz": str(path)} | ({} if test is None else {"test": test})

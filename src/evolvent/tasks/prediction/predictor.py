@@ -41,7 +41,8 @@ class Predictor:
     def _below(self, path: Path) -> Iterable[Path]:
         if not path.is_dir():
             return [path]
-        found = sorted(file for file in path.rglob("*") if file.suffix.lower() in self.suffixes)
+        named = (file for file in path.rglob("*") if file.suffix.lower() in self.suffixes)
+        found = sorted(file for file in named if file.is_file() and not file.name.startswith("."))
         if not found:
             raise DataError(f"{path} has no {' or '.join(self.suffixes)} files. Give another folder, or files.")
         return found
