@@ -171,7 +171,9 @@ def test_a_model_is_loaded_from_its_run(trained, run):
     [
         (None, "has no predictor.json"),
         ("{", "not valid JSON"),
-        ("[1]", "another version"),
+        ("[1]", "not a mapping"),
+        ("[" * 100_000, "not valid JSON"),
+        ('{"format": 0}', "another version"),
         ('{"format": 1}', "does not say"),
     ],
 )
@@ -179,6 +181,13 @@ def test_a_damaged_description_is_named(run, text, message):
     path = run / "model" / "predictor.json"
     path.unlink() if text is None else path.write_text(text)
     with pytest.raises(ModelFileError, match=message):
+        ev.load_predictor(run)
+
+
+def test_a_description_whose_classes_were_changed_is_refused(run):
+    path = run / "model" / "predictor.json"
+    path.write_text(path.read_text().replace("light", "lighu"))
+    with pytest.raises(ModelFileError, match=r"predictor.json is damaged.*its checksum differs"):
         ev.load_predictor(run)
 
 

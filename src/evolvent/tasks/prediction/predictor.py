@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 from evolvent._core.checks import check_path
 from evolvent._core.errors import DataError
-from evolvent._core.files import write_json
+from evolvent._core.seals import write_sealed
 
 FILE = "predictor.json"
 FORMAT = 1
@@ -19,7 +19,7 @@ Tell: TypeAlias = Callable[[float], None]
 
 def store_form(folder: Path, inputs: str, **values: Any) -> None:
     """Write beside a model what its network takes."""
-    write_json(folder / FILE, {"format": FORMAT, "inputs": inputs, **values})
+    write_sealed(folder / FILE, {"format": FORMAT, "inputs": inputs, **values})
 
 
 class Predictor:
