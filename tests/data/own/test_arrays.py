@@ -233,6 +233,14 @@ def test_damaged_and_foreign_archives_are_refused(tmp_path):
     (tmp_path / "cut.npz").write_bytes((tmp_path / "other.npz").read_bytes()[:40])
     with pytest.raises(DataError, match="is damaged or unreadable"):
         from_npz(tmp_path / "cut.npz")
+    np.save(tmp_path / "single.npy", X)
+    for foreign in (
+        tmp_path / "single.npy",
+        write(tmp_path / "table.npz", "a,b\n1,2\n"),
+        write(tmp_path / "e.npz", ""),
+    ):
+        with pytest.raises(DataError, match=r"is no \.npz archive. Write one with numpy.savez"):
+            from_npz(foreign)
     np.savez(tmp_path / "pickle.npz", allow_pickle=True, x=np.array([{}]), y=LABELS)
     with pytest.raises(DataError, match="damaged or unreadable"):
         from_npz(tmp_path / "pickle.npz")
