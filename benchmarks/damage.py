@@ -59,6 +59,7 @@ READERS: dict[str, Callable[[Path], object]] = {
     "model/config.yaml": weights,
     "model/model.safetensors": weights,
     "model/preprocess.safetensors": lambda folder: Preprocess.load(folder / "model").mean.tolist(),
+    "model/predictor.json": lambda folder: ev.load_predictor(folder).form,
     "study/recipe.yaml": lambda folder: read_study(folder / "study"),
     "study/seeds/0/seconds.json": lambda folder: read_study(folder / "study"),
     "study/seeds/0/findings.json": lambda folder: [one.findings.pack() for one in read_study(folder / "study")],

@@ -2,6 +2,7 @@
 
 import csv
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from evolvent.data import from_arrays, from_csv, from_folder, load
 from evolvent.errors import ConfigError, DataError, ModelFileError, ShapeError, StorageError, UnknownNameError
 from evolvent.experiments import load_recipe, read_record
 from evolvent.experiments.recipe import Cell, overlay
+from evolvent.tasks.prediction import PointPredictor
 
 TINY = "model={name: hamiltonian, options: {channels: [4], blocks: 1, step_size: 0.4}}"
 
@@ -113,6 +115,13 @@ def test_prediction_of_files_agrees_with_python(trained, tmp_path):
     assert predictor(files).inputs == [row["input"] for row in rows[:-1]]
 
 
+def test_hidden_files_of_a_folder_are_not_asked_about(trained, tmp_path):
+    shutil.copy(trained / "pictures/dark/0.png", tmp_path / "a.png")
+    (tmp_path / "._a.png").write_bytes(b"as macOS leaves them")
+    (tmp_path / "folder.png").mkdir()
+    assert ev.load_predictor(trained / "run")(tmp_path).inputs == [str(tmp_path / "a.png")]
+
+
 def test_files_of_other_sizes_and_colours_are_converted(trained, tmp_path):
     path = tmp_path / "large.jpg"
     Image.fromarray(np.full((60, 50, 3), 200, np.uint8)).save(path)
@@ -162,7 +171,9 @@ def test_a_model_is_loaded_from_its_run(trained, run):
     [
         (None, "has no predictor.json"),
         ("{", "not valid JSON"),
-        ("[1]", "another version"),
+        ("[1]", "not a mapping"),
+        ("[" * 100_000, "not valid JSON"),
+        ('{"format": 0}', "another version"),
         ('{"format": 1}', "does not say"),
     ],
 )
@@ -170,6 +181,13 @@ def test_a_damaged_description_is_named(run, text, message):
     path = run / "model" / "predictor.json"
     path.unlink() if text is None else path.write_text(text)
     with pytest.raises(ModelFileError, match=message):
+        ev.load_predictor(run)
+
+
+def test_a_description_whose_classes_were_changed_is_refused(run):
+    path = run / "model" / "predictor.json"
+    path.write_text(path.read_text().replace("light", "lighu"))
+    with pytest.raises(ModelFileError, match=r"predictor.json is damaged.*its checksum differs"):
         ev.load_predictor(run)
 
 
@@ -293,6 +311,8 @@ def test_columns_are_found_by_their_names_in_any_order(flowers, tmp_path):
     named = write_table(tmp_path / "named.csv", "wid,id,len", "-10,1,12.5", "-10,2,7.5")
     assert predictor(named).labels == ["long", "short"]
     torch.testing.assert_close(predictor(named).probabilities, predictor([[12.5, -10], [7.5, -10]]).probabilities)
+    numbered = PointPredictor(predictor.network, replace(predictor.form, columns=("0", "1")))
+    assert numbered(write_table(tmp_path / "numbered.csv", "1,0", "-10,12.5", "-10,7.5")).labels == ["long", "short"]
     plain = write_table(tmp_path / "plain.csv", None, "12.5,-10", "7.5,-10")
     torch.testing.assert_close(predictor(plain).probabilities, predictor(named).probabilities)
 
@@ -396,6 +416,10 @@ def test_masks_are_predicted_as_large_as_the_image(tmp_path):
     assert "ground" in text
     mask = np.array(Image.open(tmp_path / "found" / "wide.png"))
     assert mask.shape == (32, 24)
+    with pytest.raises(ConfigError, match=r"the mask .*wide.png would replace the image"):
+        answer("predict", str(run.folder), str(path), "--out", str(tmp_path))
+    with Image.open(path) as kept:
+        assert kept.mode == "L"
     assert (mask == np.repeat([[0], [1]], [16, 16], axis=0)).mean() > 0.8
     with pytest.raises(ConfigError, match="two inputs would be written as"):
         run.predictor()([path, path]).save(tmp_path / "found")

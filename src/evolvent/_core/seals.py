@@ -9,9 +9,12 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from evolvent._core.errors import ConfigError
+from evolvent._core.errors import ConfigError, shortened
+from evolvent._core.files import write_json
+from evolvent._core.plain import plain
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -43,6 +46,26 @@ def unsealed(values: Mapping[str, Any], source: str) -> dict[str, Any]:
             f"line {KEY!r} as well."
         )
     return rest
+
+
+def write_sealed(path: Path, values: Mapping[str, Any]) -> None:
+    """Write a mapping as JSON with its checksum."""
+    write_json(path, sealed(plain(values)))
+
+
+def read_sealed(path: Path) -> dict[str, Any]:
+    """What :func:`write_sealed` wrote.
+
+    Raises:
+        ConfigError: if the file is damaged.
+    """
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"{path} is not valid JSON: {shortened(str(error), 100)}.") from None
+    if not isinstance(values, dict):
+        raise ConfigError(f"{path} is not a mapping of keys to values.")
+    return unsealed(values, str(path))
 
 
 def _is_digest(value: Any) -> bool:

@@ -16,7 +16,7 @@ from evolvent.data.formats.arrays import parsing
 
 SUFFIXES = (".jpg", ".jpeg", ".png")
 _MARGIN = 1 / 16  # left out on each side of the largest centred square
-_MODES = {1: "L", 3: "RGB"}
+MODES = {1: "L", 3: "RGB"}
 _GREY, _DEEP = ("1", "L", "LA"), ("I", "F")
 _ORIENTATION, _FIRST_TURNED = 0x0112, 5  # the EXIF tag, and the first of its values that swap height and width
 
@@ -48,10 +48,10 @@ class Stretched:
         """The pixels of a file, uint8 (channels, height, width)."""
         from PIL import Image, ImageOps
 
-        if self.channels not in _MODES:
+        if self.channels not in MODES:
             raise DataError(f"images of {self.channels} channels are not read from files such as {path}; give arrays.")
         with opened(path) as image:
-            upright = ImageOps.exif_transpose(image).convert(_MODES[self.channels])
+            upright = ImageOps.exif_transpose(image).convert(MODES[self.channels])
             if upright.size != (self.width, self.height):
                 upright = upright.resize((self.width, self.height), Image.Resampling.BILINEAR)
             pixels = np.array(upright)
@@ -125,9 +125,16 @@ def picture_form(path: Path) -> PictureForm:
     with opened(path) as image:
         width, height = image.size
         turned = image.getexif().get(_ORIENTATION, 1) >= _FIRST_TURNED
-        mode = image.mode
+        channels = picture_channels(image, path)
     height, width = (width, height) if turned else (height, width)
-    return PictureForm(1 if mode in _GREY else 3, height, width)
+    return PictureForm(channels, height, width)
+
+
+def picture_channels(image: Any, what: object) -> int:
+    """1 of a grey Pillow image, else 3; deeper ones are refused, since Pillow would clip their values."""
+    if image.mode.startswith(_DEEP):
+        raise DataError(f"{what} has more than 8 bits a pixel; convert it to 8-bit grey or RGB.")
+    return 1 if image.mode in _GREY else 3
 
 
 def read_mask(path: Path, height: int, width: int) -> np.ndarray:
@@ -152,8 +159,7 @@ def opened(path: Path) -> Iterator[Any]:
         with parsing(path), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # Pillow's opinion of a file that can be read
             with Image.open(path, formats=("JPEG", "PNG")) as image:
-                if image.mode.startswith(_DEEP):  # Pillow would clip the values
-                    raise DataError(f"{path} has more than 8 bits a pixel; convert it to 8-bit grey or RGB.")
+                picture_channels(image, path)
                 yield image
     except DataError as error:
         if "damaged or unreadable" not in str(error):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from evolvent._core.errors import ConfigError, ModelFileError
+from evolvent._core.errors import ConfigError, ModelFileError, shortened
+from evolvent._core.seals import read_sealed
 from evolvent.experiments.grid import cell_folders_of
 from evolvent.experiments.recipe import Cell, Recipe
 from evolvent.experiments.record import cell_folders, read_recipe
@@ -36,8 +36,9 @@ def read_kept(folder: Path) -> dict[str, Any]:
     """What says how a saved network is a solution."""
     path = folder / SOLUTION
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        found = read_sealed(path)
         ansatz = Ansatz(**{field.name: found[field.name] for field in fields(Ansatz)})
         return {"ansatz": ansatz} | {key: found[key] for key in ("problem", "options", "factors")}
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ModelFileError(f"{path} does not say how the network is a solution: {error!r}. Solve again.") from None
+        reason = shortened(str(error))
+        raise ModelFileError(f"{path} does not say how the network is a solution ({reason}). Solve again.") from None

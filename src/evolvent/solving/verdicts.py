@@ -8,11 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
-from evolvent._core.files import write_json
 from evolvent.analysis.solutions import Check, Estimate, Estimates, Trust
 from evolvent.equations.problems import Problem
-from evolvent.experiments.recipe import FORMAT
-from evolvent.experiments.record import read_findings, read_json, write_findings
+from evolvent.experiments.record import read_findings, read_json, write_findings, write_run_json
 from evolvent.tasks.findings import Field, Table
 from evolvent.tasks.pde.uncertainty import student_factor
 
@@ -24,7 +22,7 @@ def write_trust(folder: Path, trust: Trust) -> None:
     """Write a verdict without its field of errors."""
     checks = [asdict(one) for one in trust.checks]
     told = {name: getattr(trust, name) for name in ("trusted", "verdict", "not_checked", "tolerance")}
-    write_json(folder / TRUST, {"format": FORMAT, **told, "checks": checks})
+    write_run_json(folder / TRUST, {**told, "checks": checks})
 
 
 def read_trust(folder: Path) -> Trust | None:
@@ -38,7 +36,7 @@ def read_trust(folder: Path) -> Trust | None:
 
 
 def write_estimates(folder: Path, estimates: Estimates) -> None:
-    write_json(folder / ESTIMATES, {"format": FORMAT, **asdict(estimates), "known": _known(estimates)})
+    write_run_json(folder / ESTIMATES, {**asdict(estimates), "known": _known(estimates)})
 
 
 def read_estimates(folder: Path) -> Estimates | None:

@@ -147,11 +147,48 @@ def test_data_sets_of_torch_and_of_pictures():
     assert found.train.images[:, 0, 0, 0].tolist() == list(range(8))
     with pytest.raises(DataError, match=r"item 1 has shape \(5, 6\), item 0 \(4, 6\). Give resize"):
         from_dataset(Pictures([(4, 6), (5, 6)]))
+    with pytest.raises(DataError, match="all grey or all RGB"):
+        from_dataset(Pictures([(4, 6), (4, 6, 3)]))
     resized = from_dataset(Pictures([(4, 6), (5, 6), (8, 8), (9, 3)]), resize=(3, 2), share=0.5)
     assert resized.train.shape == (1, 3, 2)
     assert set(torch.cat([resized.train.images, resized.test.images]).unique().tolist()) == {0, 1, 2, 3}
     colour = from_dataset(Pictures([(4, 6, 3), (5, 6, 3)] * 2), resize=(3, 2), share=0.5)
     assert colour.train.shape == (3, 3, 2)
+
+
+@pytest.mark.parametrize("channels", [2, 4, 5])
+def test_inputs_of_any_number_of_channels_are_resized_in_space(channels):
+    x = torch.rand(10, channels, 32, 20)
+    found = from_dataset(TensorDataset(x, torch.arange(10) % 2), resize=(16, 10))
+    assert found.train.shape == (channels, 16, 10)
+    assert found.train.images.double().mean() / 255 == pytest.approx(x.mean().item(), abs=0.02)
+
+
+def test_pictures_are_read_as_files_are():
+    values = np.arange(48, dtype=np.uint8).reshape(4, 6, 2)
+    found = from_dataset([(Image.fromarray(values, "LA"), k % 2) for k in range(10)])
+    assert found.train.shape == (1, 4, 6)
+    deep = Image.fromarray(np.full((4, 6), 30_000, np.uint16))
+    with pytest.raises(DataError, match="item 0 has more than 8 bits a pixel"):
+        from_dataset([(deep, 0), (deep, 1)])
+
+
+@pytest.mark.parametrize("wrong", [8, 0.5, "ab", (0, 8), (8.5, 2), (8, 8, 8), (10**9, 10**9)])
+def test_sizes_that_are_none_are_refused(wrong):
+    with pytest.raises(ConfigError, match=r"two whole numbers from 1|this machine has"):
+        from_dataset(Pictures([(4, 6), (5, 6)]), resize=wrong)
+
+
+def test_arrays_of_other_kinds():
+    x = np.random.default_rng(0).integers(0, 2, (10, 4, 6))
+    drawn = from_arrays(x.astype(bool), np.array(["a", "b"] * 5, dtype=object))  # as pandas keeps words
+    assert drawn.classes == ("a", "b")
+    assert drawn.train.images.unique().tolist() == [0, 255]
+    assert from_arrays(x.astype(np.uint16), LABELS).train.images.unique().tolist() == [0, 1]
+    half = torch.rand(10, 1, 4, 4).bfloat16()
+    assert torch.equal(from_arrays(half, LABELS).train.images, from_arrays(half.float(), LABELS).train.images)
+    with pytest.raises(DataError, match="dense tensors are expected"):
+        from_arrays(torch.eye(10).to_sparse(), LABELS)
 
 
 def test_data_sets_without_length_or_labels_are_refused():
@@ -170,6 +207,9 @@ def test_archives(tmp_path, names):
     assert found.section == {"npz": str(path), "test": 0.2}
     assert "mine.npz in" in found.source
     assert check_own(path).train.count == 8
+    np.savez(path, x=X, y=LABELS, x_test=X)
+    with pytest.raises(DataError, match="has x_test without its other half"):
+        from_npz(path)
 
 
 @pytest.mark.parametrize("kind", ["classes", "masks", "points"])
@@ -193,6 +233,11 @@ def test_damaged_and_foreign_archives_are_refused(tmp_path):
     (tmp_path / "cut.npz").write_bytes((tmp_path / "other.npz").read_bytes()[:40])
     with pytest.raises(DataError, match="is damaged or unreadable"):
         from_npz(tmp_path / "cut.npz")
+    np.save(tmp_path / "single.npy", X)
+    write(tmp_path / "table.npz", "a,b\n1,2\n")
+    for foreign in ("single.npy", "table.npz"):
+        with pytest.raises(DataError, match=r"is no \.npz archive. Write one with numpy.savez"):
+            from_npz(tmp_path / foreign)
     np.savez(tmp_path / "pickle.npz", allow_pickle=True, x=np.array([{}]), y=LABELS)
     with pytest.raises(DataError, match="damaged or unreadable"):
         from_npz(tmp_path / "pickle.npz")
@@ -215,6 +260,10 @@ def test_tables_with_and_without_names(tmp_path):
     assert (chosen.columns, chosen.classes) == (("a", "b"), ("0", "1", "2"))
     assert chosen.section["label"] == "which"
     assert check_own(tmp_path / "named.csv").test.counted == "points"
+    turned = "\n".join(f"{k},{-k},{k % 3}" for k in range(9))
+    numbered = from_csv(write(tmp_path / "numbered.csv", f"0,1,which\n{turned}\n"))  # as pandas writes an array
+    assert (numbered.columns, numbered.classes) == (("0", "1"), ("0", "1", "2"))
+    assert from_csv(write(tmp_path / "years.csv", f"which,2020,2021\n{first}\n"), label="which").columns[0] == "2020"
 
 
 @pytest.mark.parametrize(
@@ -227,6 +276,7 @@ def test_tables_with_and_without_names(tmp_path):
         ("a,b,c\n1,2,x\n1,two,y\n", r"line 3: 'two' in column 'b' is not a finite number"),
         ("a,b,c\n1,inf,x\n", "'inf' in column 'b' is not a finite number"),
         ("c\nx\ny\n", "has one column"),
+        (",a,b\n0,1,x\n1,2,y\n", "column 1 has no name"),
     ],
 )
 def test_faulty_tables_name_the_line(tmp_path, text, message):
@@ -267,9 +317,9 @@ def test_masks_of_classes_that_are_never_trained_on_are_refused():
 def test_pickled_archives_are_refused_without_advice_to_read_them(tmp_path, labels):
     np.savez(tmp_path / "objects.npz", x=np.zeros((10, 4, 4), np.uint8), y=labels)
     (tmp_path / "pickle.npz").write_bytes(pickle.dumps({"x": 1}))
-    for name in ("objects.npz", "pickle.npz"):
-        with pytest.raises(DataError, match=r"pickled objects are not read, .* save numbers") as error:
-            from_npz(tmp_path / name)
+    for name, said in (("objects", "pickled objects are not read, .* save numbers"), ("pickle", "is no .npz archive")):
+        with pytest.raises(DataError, match=said) as error:
+            from_npz(tmp_path / f"{name}.npz")
         assert "allow_pickle" not in str(error.value)
 
 

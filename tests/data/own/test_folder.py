@@ -93,7 +93,7 @@ def test_images_of_unequal_size_are_resized_as_stated(classes):
     assert found.train.shape == (1, 6, 3)
     assert found.section["resize"] == [6, 3]
     assert (Stretched(1, 2, 2).decode(odd) == 9).all()
-    for wrong in ([4], [0, 3]):
+    for wrong in ([4], [0, 3], 4, "ab", [4.5, 2]):
         with pytest.raises(ConfigError, match="resize must be"):
             from_folder(classes, resize=wrong)
 

@@ -69,7 +69,7 @@ def parsing(path: Path) -> Iterator[None]:
     """
     try:
         yield
-    except DataError:
+    except (DataError, MemoryError):
         raise
     except Exception as error:
         said = f"{type(error).__name__}: {_reason(error)}"

@@ -19,6 +19,7 @@ from evolvent.data.own.point_set import PointData
 _TRAIN = (("x", "y"), ("images", "labels"), ("x_train", "y_train"), ("train_images", "train_labels"))
 _TEST = (("x_test", "y_test"), ("images_test", "labels_test"), ("test_images", "test_labels"))
 _NAMES = ("classes", "columns")
+_MAGIC = b"PK"  # the first bytes of every zip file
 _KNOWN = frozenset(name for pair in (*_TRAIN, *_TEST) for name in pair) | set(_NAMES)
 
 
@@ -33,10 +34,15 @@ def from_npz(path: str | os.PathLike[str], *, test: float | None = None) -> Imag
     path = check_path(path, "ev.data.from_npz", "an archive").absolute()
     if not path.is_file():
         raise DataError(f"there is no archive {path}. Write one with numpy.savez({path.name!r}, x=..., y=...).")
+    with path.open("rb") as file:
+        if file.read(len(_MAGIC)) != _MAGIC:
+            raise DataError(f"{path} is no .npz archive. Write one with numpy.savez({path.name!r}, x=..., y=...).")
     fields = read_fields(path, _KNOWN)
     train, held = _pair(fields, _TRAIN), _pair(fields, _TEST)
     if train is None:
         raise DataError(f"{path} must have the arrays x and y, or images and labels; it has {_listed(path)}.")
+    if held is None and (alone := [name for pair in _TEST for name in pair if name in fields]):
+        raise DataError(f"{path} has {alone[0]} without its other half. Give both x_test and y_test, or neither.")
     names = {key: fields[key].astype(str).tolist() for key in _NAMES if key in fields}
     found = from_arrays(*train, *(held or ()), test=test, name=path.stem, **names)
     section = {"npz": str(path)} | ({} if test is None else {"test": test})

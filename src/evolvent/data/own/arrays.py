@@ -67,19 +67,28 @@ def from_arrays(
 def as_array(values: Any) -> np.ndarray:
     """Arrays, tensors and nested lists as arrays of numbers or words."""
     try:
-        array = values.detach().cpu().numpy() if isinstance(values, Tensor) else np.asarray(values)
+        array = _of_tensor(values) if isinstance(values, Tensor) else np.asarray(values)
     except ValueError:
         raise DataError("the rows of an array must have one shape, got some of different lengths.") from None
+    if array.dtype.kind == "O" and all(isinstance(word, str) for word in array.flat):  # a column of pandas
+        array = array.astype(str)
     if array.dtype.kind not in "iubfU":
         raise DataError(f"arrays of numbers or words are expected, got {array.dtype} {array.shape}.")
     return array
+
+
+def _of_tensor(values: Tensor) -> np.ndarray:
+    if values.layout is not torch.strided:
+        raise DataError(f"dense tensors are expected, got {values.layout} {tuple(values.shape)}. Use to_dense() first.")
+    values = values.detach().cpu().resolve_conj()
+    return (values.float() if values.dtype == torch.bfloat16 else values).numpy()  # NumPy has no bfloat16
 
 
 def pixels(images: np.ndarray, what: str) -> Tensor:
     """Images of one of the accepted forms as uint8 (N, C, H, W)."""
     if images.ndim == 3:
         images = images[:, None]
-    elif images.ndim == 4 and _channels_last(images.shape):
+    elif images.ndim == 4 and channels_last(images.shape[1:]):
         images = images.transpose(0, 3, 1, 2)
     if images.ndim != 4 or 0 in images.shape:
         raise DataError(
@@ -88,9 +97,9 @@ def pixels(images: np.ndarray, what: str) -> Tensor:
     return torch.from_numpy(np.require(_bytes(images, what), requirements=["C", "W"]))
 
 
-def _channels_last(shape: tuple[int, ...]) -> bool:
-    """Whether the last axis is that of the channels: it has the usual number of them, or else is the shorter one."""
-    first, last = shape[1], shape[3]
+def channels_last(shape: tuple[int, ...]) -> bool:
+    """Whether an image's last axis is that of the channels: it has the usual number of them, or else is the shorter."""
+    first, last = shape[0], shape[2]
     if (first in _USUAL_CHANNELS) != (last in _USUAL_CHANNELS):
         return last in _USUAL_CHANNELS
     return last < first
@@ -99,9 +108,9 @@ def _channels_last(shape: tuple[int, ...]) -> bool:
 def _bytes(images: np.ndarray, what: str) -> np.ndarray:
     if images.dtype == np.uint8:
         return images
-    if images.dtype.kind == "f" and images.size and images.min() >= 0 and images.max() <= 1:
+    if images.dtype.kind in "fb" and images.size and images.min() >= 0 and images.max() <= 1:
         return np.rint(255 * images).astype(np.uint8)
-    if images.dtype.kind == "i" and images.size and images.min() >= 0 and images.max() <= 255:
+    if images.dtype.kind in "iu" and images.size and images.min() >= 0 and images.max() <= 255:
         return images.astype(np.uint8)
     low, high = (images.min(), images.max()) if images.size else (0, 0)
     raise DataError(

@@ -10,8 +10,10 @@ import torch
 
 from evolvent._core.errors import DataError
 from evolvent.data.image_set import ImageData
-from evolvent.data.own.arrays import as_array, from_arrays
+from evolvent.data.own.arrays import as_array, channels_last, from_arrays
+from evolvent.data.own.parts import check_size
 from evolvent.data.own.point_set import PointData
+from evolvent.data.picture_readers import MODES, picture_channels
 
 
 def from_dataset(
@@ -38,8 +40,8 @@ def from_dataset(
     >>> found.train.shape, len(found.train)
     ((1, 6, 8), 8)
     """
-    title = name or type(train).__name__
-    parts = [_stacked(part, resize, title) for part in ((train,) if test is None else (train, test))]
+    title, size = name or type(train).__name__, check_size(resize)
+    parts = [_stacked(part, size, title) for part in ((train,) if test is None else (train, test))]
     known = classes if classes is not None else getattr(train, "classes", None)
     return from_arrays(*(column for part in parts for column in part), classes=known, test=share, name=title)
 
@@ -58,19 +60,19 @@ def _stacked(items: Any, resize: tuple[int, int] | None, what: str) -> tuple[np.
         item = items[row]
         if not isinstance(item, (tuple, list)) or len(item) < 2:
             raise DataError(f"{what}: item {row} must be a pair (input, label), got {type(item).__name__}.")
-        inputs.append(_resized(_pixels_of(item[0]), resize))
+        inputs.append(_resized(_pixels_of(item[0], f"{what}: item {row}"), resize))
         labels.append(as_array(item[1]))
         if inputs[-1].shape != inputs[0].shape:
             shapes = f"item {row} has shape {inputs[-1].shape}, item 0 {inputs[0].shape}"
-            raise DataError(f"{what}: {shapes}. Give resize=(height, width).")
+            raise DataError(f"{what}: {shapes}. Give resize=(height, width), and images that are all grey or all RGB.")
     return np.stack(inputs), np.stack(labels)
 
 
-def _pixels_of(value: Any) -> np.ndarray:
+def _pixels_of(value: Any, what: str) -> np.ndarray:
     if hasattr(value, "convert"):  # a PIL image
-        grey = value.mode in ("1", "L")
-        pixels = np.array(value.convert("L" if grey else "RGB"))
-        return pixels if grey else pixels.transpose(2, 0, 1)
+        channels = picture_channels(value, what)
+        pixels = np.array(value.convert(MODES[channels]))
+        return pixels if channels == 1 else pixels.transpose(2, 0, 1)
     return as_array(value)
 
 
@@ -78,7 +80,7 @@ def _resized(image: np.ndarray, size: tuple[int, int] | None) -> np.ndarray:
     """An image of shape (H, W), (H, W, C) or (C, H, W) in another size, as it came."""
     if size is None or image.ndim not in (2, 3):
         return image
-    last = image.ndim == 3 and image.shape[0] not in (1, 3)
+    last = image.ndim == 3 and channels_last(image.shape)
     planes = torch.from_numpy(image).double()
     planes = planes.permute(2, 0, 1) if last else planes.reshape(-1, *image.shape[-2:])
     small = torch.nn.functional.interpolate(planes[None], size, mode="bilinear", antialias=True)[0]

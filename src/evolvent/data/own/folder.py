@@ -11,12 +11,12 @@ import numpy as np
 import torch
 
 from evolvent._core.checks import check_path
-from evolvent._core.errors import ConfigError, DataError
+from evolvent._core.errors import DataError
 from evolvent.data.formats.arrays import parsing
 from evolvent.data.image_files import ImageFiles
 from evolvent.data.image_set import ImageData, ImageSet
 from evolvent.data.own.arrays import image_data, masked_sets
-from evolvent.data.own.parts import refuse_second_test
+from evolvent.data.own.parts import check_size, refuse_second_test
 from evolvent.data.picture_readers import SUFFIXES, Stretched, picture_form, read_mask
 
 _PARTS = {
@@ -44,7 +44,7 @@ def from_folder(
         test: the share of images for testing, if there is no folder ``test``; 0.2 unless given.
         resize: height and width that all images are resized to; needed if they are of unequal size.
     """
-    root = check_path(folder, "ev.data.from_folder").absolute()
+    root, wanted = check_path(folder, "ev.data.from_folder").absolute(), check_size(resize)
     if not root.is_dir():
         raise DataError(f"there is no folder {root}. Give a folder with one folder of images for each class.")
     parts = _parts(root)
@@ -52,10 +52,10 @@ def from_folder(
     found = {part: _Listing.of_masks(place) if masked else _Listing.of_classes(place) for part, place in parts.items()}
     if "test" in found:
         refuse_second_test(test, str(root))
-    size = _size(found, resize, root)
+    size = _size(found, wanted, root)
     sets = _masked(found, size, root) if masked else _labelled(found, size, root)
     section = {"folder": str(root)} | ({} if test is None else {"test": test})
-    section |= {} if resize is None else {"resize": list(resize)}
+    section |= {} if wanted is None else {"resize": list(wanted)}
     rest = [sets["train"], *([sets["test"]] if "test" in sets else [])]
     return image_data(root.name, rest, test, f"images in {root}", val=sets.get("val"), section=section)
 
@@ -124,10 +124,8 @@ def _files(folder: Path, suffixes: Sequence[str]) -> list[Path]:
     return sorted(path for path in found if path.is_file())
 
 
-def _size(found: dict[str, _Listing], resize: Sequence[int] | None, root: Path) -> Stretched:
+def _size(found: dict[str, _Listing], resize: tuple[int, int] | None, root: Path) -> Stretched:
     """How all images are read: the channels that they have, and one size."""
-    if resize is not None and (len(resize) != 2 or min(resize) < 1):
-        raise ConfigError(f"resize must be [height, width], two whole numbers from 1, got {resize!r}.")
     files = [part.folder / name for part in found.values() for name in part.names]
     forms = {path: picture_form(path) for path in files}
     channels = max(form.channels for form in forms.values())

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from numbers import Integral
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from evolvent._core.checks import told
 from evolvent._core.errors import ConfigError, DataError, shortened
+from evolvent._core.memory import check_fits
 from evolvent._core.randomness import Stream
 from evolvent.data.splits import share, stratified
 
@@ -53,6 +57,18 @@ def _indices(labels: np.ndarray, count: int, what: str) -> Tensor:
         found = shortened(", ".join(map(str, np.unique(labels)[:5])))
         raise DataError(f"{what}: labels 0 ... {count - 1} are expected, for {count} classes, found {found}.")
     return torch.from_numpy(labels)
+
+
+def check_size(resize: Any) -> tuple[int, int] | None:
+    """The height and width that images are resized to, if any are given."""
+    if resize is None:
+        return None
+    sides = list(resize) if isinstance(resize, Sequence) else []
+    if len(sides) != 2 or not all(isinstance(side, Integral) and int(side) > 0 for side in sides):
+        raise ConfigError(f"resize must be [height, width], two whole numbers from 1, got {told(resize)}.")
+    height, width = map(int, sides)
+    check_fits(height * width, f"an image resized to {height} x {width}")
+    return height, width
 
 
 def held_out_rows(strata: Tensor, fraction: float | None, what: str) -> tuple[Tensor, Tensor]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -61,13 +61,18 @@ def from_csv(path: str | os.PathLike[str], *, label: str | None = None, test: fl
     """Your own table of points, one in each line, as data for trainings.
 
     Args:
-        path: a ``.csv`` file of numbers and one column of classes; a first line without numbers names the columns.
+        path: a ``.csv`` file of numbers and one column of classes. The first line names the columns if it has no
+            numbers, has ``label`` in it, or a word above a last column of numbers.
         label: name of the column of classes; the last one unless given.
         test: the share of rows for testing, 0.2 unless given.
     """
-    table = read_table(path)
-    chosen = label or table.columns[-1]
+    label = None if label is None else str(label)
+    table = read_table(path, [] if label is None else [label])
+    chosen = table.columns[-1] if label is None else label
     place = table.place(chosen)
+    if "" in table.columns:
+        column = 1 + table.columns.index("")
+        raise DataError(f"{table.path}: column {column} has no name. If it numbers the rows, delete it; else name it.")
     features = [name for name in table.columns if name != chosen]
     if not features:
         raise DataError(f"{table.path} has one column; at least one of numbers and one of classes are expected.")
@@ -84,8 +89,13 @@ def from_csv(path: str | os.PathLike[str], *, label: str | None = None, test: fl
     return replace(found, section=section, source=source)
 
 
-def read_table(path: str | os.PathLike[str]) -> Table:
-    """The cells of a file with commas, semicolons or tabs between columns; without names these are x0, x1, ..."""
+def read_table(path: str | os.PathLike[str], names: Collection[str] = ()) -> Table:
+    """The cells of a file with commas, semicolons or tabs between columns; without names these are x0, x1, ...
+
+    Args:
+        path: of the file.
+        names: of columns that are expected: a first line that has them all names the columns, even if they are numbers.
+    """
     path = check_path(path, "ev.data.from_csv", "a table").absolute()
     if not path.is_file():
         raise DataError(f"there is no table {path}. Give the path of a .csv file.")
@@ -95,7 +105,7 @@ def read_table(path: str | os.PathLike[str]) -> Table:
         lines = [[cell.strip() for cell in row] for row in csv.reader(file, delimiter=separator) if row]
     if not lines:
         raise DataError(f"{path} is empty. Write one point in each line.")
-    named = all(_as_number(cell) is None for cell in lines[0])
+    named = (bool(names) and set(names) <= set(lines[0])) or _is_header(lines)
     columns = lines[0] if named else [f"x{k}" for k in range(len(lines[0]))]
     rows = lines[1:] if named else lines
     if not rows or len(set(columns)) != len(columns):
@@ -104,6 +114,14 @@ def read_table(path: str | os.PathLike[str]) -> Table:
         if len(row) != len(columns):
             raise DataError(f"{path}, line {number}: {len(columns)} values are expected, found {len(row)}.")
     return Table(path, columns, rows, 2 if named else 1)
+
+
+def _is_header(lines: list[list[str]]) -> bool:
+    """Whether the first line has words alone, or the one word of the last column."""
+    if all(_as_number(cell) is None for cell in lines[0]):
+        return True
+    last = [_as_number(line[-1]) is None for line in lines]
+    return len(last) > 1 and last[0] and not any(last[1:])
 
 
 def _separator(line: str) -> str:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
-from evolvent._core.errors import DataError
-from evolvent._core.files import write_json
+from evolvent._core.errors import DataError, shortened
+from evolvent._core.seals import read_sealed, write_sealed
 from evolvent.equations import Derivatives, GoverningEquation, Term
 from evolvent.tasks.pde.uncertainty import Uncertainty
 
@@ -100,15 +99,16 @@ class Discovery(nn.Module):
     def write(self, path: Path) -> None:
         """Write the coefficients of all terms as JSON."""
         texts = [term.text for term in self.equation.terms]
-        write_json(path, dict(zip(texts, self.equation.alpha.tolist(), strict=True)))
+        write_sealed(path, dict(zip(texts, self.equation.alpha.tolist(), strict=True)))
 
     def read(self, path: Path) -> None:
         """Read what :meth:`write` wrote; terms whose coefficient is 0 are left out."""
         try:
-            numbers = json.loads(path.read_text(encoding="utf-8"))
+            numbers = read_sealed(path)
             values = [float(numbers[term.text]) for term in self.equation.terms]
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise DataError(f"{path} does not have the coefficients of the equation: {error!r}. Train again.") from None
+            reason = shortened(str(error))
+            raise DataError(f"{path} does not have the coefficients of the equation ({reason}). Train again.") from None
         self.equation.alpha.copy_(torch.tensor(values))
         self.active.copy_(torch.tensor(values) != 0)
 

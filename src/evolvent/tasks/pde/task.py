@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -11,9 +10,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from evolvent._core.errors import ConfigError, DataError
-from evolvent._core.files import write_json
+from evolvent._core.errors import ConfigError, DataError, shortened
 from evolvent._core.randomness import Stream, derive_seed, key
+from evolvent._core.seals import read_sealed, write_sealed
 from evolvent.data import Batches, CollocationPoints, Material, TensorSource
 from evolvent.equations.problems import Problem, create_problem, with_stored_reference
 from evolvent.tasks.findings import Figure, Findings
@@ -232,7 +231,7 @@ class Pde(PdeObjective):
         super().save_kept(folder)
         if self.discovery is not None:
             self.discovery.write(folder / "equation.json")
-        write_json(folder / SOLUTION, self._kept_beside())
+        write_sealed(folder / SOLUTION, self._kept_beside())
 
     def _kept_beside(self) -> dict[str, Any]:
         """What makes a solution of the network: the problem, how its initial value enters, and what was found."""
@@ -252,10 +251,11 @@ class Pde(PdeObjective):
 
     def _read_factors(self, path: Path) -> None:
         try:
-            found = json.loads(path.read_text(encoding="utf-8"))["factors"] if self.factors else {}
+            found = read_sealed(path)["factors"] if self.factors else {}
             values = {name: float(found[name]) for name in self.factors}
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise DataError(f"{path} does not have the coefficients that were found: {error!r}. Train again.") from None
+            reason = shortened(str(error))
+            raise DataError(f"{path} does not have the coefficients that were found ({reason}). Train again.") from None
         with torch.no_grad():
             for name, factor in self.factors.items():
                 factor.fill_(values[name])

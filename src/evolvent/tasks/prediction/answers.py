@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,7 @@ import numpy as np
 from torch import Tensor
 
 from evolvent._core.errors import ConfigError
+from evolvent._core.files import atomic_path
 from evolvent._core.notebook import html_table
 
 
@@ -80,16 +82,17 @@ class MaskPredictions:
         """Write the masks as PNGs with a palette, whose pixels are the numbers of the classes."""
         from PIL import Image
 
-        paths = []
-        for name, mask in zip(self.inputs, self.masks, strict=True):
-            path = Path(folder) / f"{Path(name).stem}.png"
-            if path in paths:
-                raise ConfigError(f"two inputs would be written as {path}. Predict them one after the other.")
-            path.parent.mkdir(parents=True, exist_ok=True)
+        paths = [Path(folder) / f"{Path(name).stem}.png" for name in self.inputs]
+        inputs = {Path(name).resolve() for name in self.inputs}
+        if twice := [path for path, count in Counter(paths).items() if count > 1]:
+            raise ConfigError(f"two inputs would be written as {twice[0]}. Predict them one after the other.")
+        if lost := [path for path in paths if path.resolve() in inputs]:
+            raise ConfigError(f"the mask {lost[0]} would replace the image of that name. Choose another folder.")
+        for path, mask in zip(paths, self.masks, strict=True):
             image = Image.fromarray(mask, "P")
             image.putpalette(_palette())
-            image.save(path)
-            paths.append(path)
+            with atomic_path(path) as draft:
+                image.save(draft, format="PNG")
         return paths
 
 

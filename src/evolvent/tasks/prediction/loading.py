@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 from typing import Any
 
 from evolvent._core.checks import check_path
-from evolvent._core.errors import ModelFileError
+from evolvent._core.errors import ConfigError, ModelFileError
+from evolvent._core.seals import read_sealed
 from evolvent.data import Preprocess, picture_reader
 from evolvent.networks import load
 from evolvent.networks._files import model_folder
@@ -46,9 +46,9 @@ def _stored(path: Path) -> dict[str, Any]:
             "trained it. Train a classifier with `evolvent run`."
         )
     try:
-        values = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ModelFileError(f"{path} is not valid JSON: {error}. Train the network again.") from None
-    if not isinstance(values, dict) or values.get("format") != FORMAT:
+        values = read_sealed(path)
+    except ConfigError as error:
+        raise ModelFileError(f"{error} Else train the network again.") from None
+    if values.get("format") != FORMAT:
         raise ModelFileError(f"{path} was written by another version; this one reads format {FORMAT}.")
     return values

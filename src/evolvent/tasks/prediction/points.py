@@ -89,7 +89,7 @@ class PointPredictor(Predictor):
         if files == []:
             raise ConfigError("there are no points to predict. Give at least one.")
         if files:
-            tables = [read_table(path) for path in files]
+            tables = [read_table(path, self.form.columns) for path in files]
             parts = [torch.from_numpy(table.numbers(self._columns(table))) for table in tables]
             self._warn_of_names(tables)
             names = [f"{path}:{row}" for path, x in zip(files, parts, strict=True) for row in range(1, len(x) + 1)]

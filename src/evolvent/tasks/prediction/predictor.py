@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 from evolvent._core.checks import check_path
 from evolvent._core.errors import DataError
-from evolvent._core.files import write_json
+from evolvent._core.seals import write_sealed
 
 FILE = "predictor.json"
 FORMAT = 1
@@ -19,7 +19,7 @@ Tell: TypeAlias = Callable[[float], None]
 
 def store_form(folder: Path, inputs: str, **values: Any) -> None:
     """Write beside a model what its network takes."""
-    write_json(folder / FILE, {"format": FORMAT, "inputs": inputs, **values})
+    write_sealed(folder / FILE, {"format": FORMAT, "inputs": inputs, **values})
 
 
 class Predictor:
@@ -41,7 +41,8 @@ class Predictor:
     def _below(self, path: Path) -> Iterable[Path]:
         if not path.is_dir():
             return [path]
-        found = sorted(file for file in path.rglob("*") if file.suffix.lower() in self.suffixes)
+        named = (file for file in path.rglob("*") if file.suffix.lower() in self.suffixes)
+        found = sorted(file for file in named if file.is_file() and not file.name.startswith("."))
         if not found:
             raise DataError(f"{path} has no {' or '.join(self.suffixes)} files. Give another folder, or files.")
         return found
