@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
+from weakref import ref
 
 import torch
 from torch import Tensor, nn
@@ -110,8 +111,21 @@ class Expansion(Tensor):
         raise NoRuleError(f"{function} (from compiled code)")
 
 
-def overwrite(old: Expansion, new: Expansion) -> Expansion:
+def share_memory(u: Expansion, view: Expansion) -> Expansion:
+    """Remember that an operation in place on one of the two would change the other."""
+    family = vars(u).setdefault("family", [ref(u)])
+    family.append(ref(view))
+    vars(view)["family"] = family
+    return view
+
+
+def overwrite(old: Any, new: Expansion, name: str) -> Expansion:
     """Make ``old`` what ``new`` is, as an operation in place does."""
+    if not isinstance(old, Expansion):
+        raise NoRuleError(f"{name} into a tensor that does not depend on the input")
+    family = [member() for member in vars(old).get("family", ())]
+    if any(member is not None and member is not old and member is not new for member in family):
+        raise NoRuleError(f"{name} on a tensor that shares memory with another")
     vars(old).update(vars(new))
     return old
 
@@ -142,7 +156,7 @@ def apply_rule(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     if rule is None or "out" in kwargs:
         raise NoRuleError(operation_name(function))
     result = rule(*args, **kwargs)
-    return overwrite(args[0], result) if in_place and isinstance(args[0], Expansion) else result
+    return overwrite(args[0], result, operation_name(function)) if in_place else result
 
 
 def _without_assignment(name: str) -> str | None:
