@@ -322,8 +322,13 @@ def test_what_cannot_be_asked_is_refused():
         jet(lambda u: {"u": u}, x, torch.ones(2), 1)
     with pytest.raises(ConfigError, match="no directions"):
         mixed_jet(torch.tanh, x, [], 1)
-    with pytest.raises(ConfigError, match="2 entries"):
-        mixed_jet(torch.tanh, x, [torch.ones(2)] * 2, [(1,)])
+    for wrong in ([(1,)], [2], [(1, 1.5)], []):
+        with pytest.raises(ConfigError, match=r"indices|whole number"):
+            mixed_jet(torch.tanh, x, [torch.ones(2)] * 2, wrong)
+    with pytest.raises(ShapeError, match="direction must be a tensor like x, got list"):
+        jet(torch.tanh, x, [1.0, 0.0], 1)
+    with pytest.raises(ShapeError, match="taken at a tensor, got list"):
+        jet(torch.tanh, [1.0, 0.0], torch.ones(2), 1)
     with pytest.raises(ConfigError, match="as many orders"):
         coordinate_jets(torch.tanh, [x], [1, 2])
 

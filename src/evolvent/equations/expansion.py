@@ -27,6 +27,8 @@ _NN: Any = vars(torch._C)["_nn"]  # where some functions really live
 def check_inputs(f: Callable[..., Any], inputs: Iterable[Tensor]) -> None:
     """Refuse numbers that have no derivatives, or that are not those a network computes with."""
     for x in inputs:
+        if not isinstance(x, Tensor):
+            raise ShapeError(f"derivatives are taken at a tensor, got {type(x).__name__}. Use torch.as_tensor.")
         if not x.is_floating_point() and not x.is_complex():
             raise ShapeError(f"derivatives are taken at floating-point numbers, got {described(x)}. Use x.double().")
         if isinstance(f, nn.Module):

@@ -93,8 +93,8 @@ def _missing_derivatives_named() -> Iterator[None]:
             raise
         said = str(error).splitlines()[0][:120]
         raise ConfigError(
-            f"an operation of f has fewer derivatives in PyTorch than were asked for ({said}). Use another one, ask for "
-            "a lower order, or teach it with evolvent.equations.register_rule."
+            f"an operation of f has fewer derivatives in PyTorch than were asked for ({said}). Use another one, ask "
+            "for a lower order, or teach it with evolvent.equations.register_rule."
         ) from error
 
 
