@@ -7,6 +7,8 @@ from torch.autograd import Function
 
 from evolvent.equations import JetFallbackWarning, jet, laplacian, mixed_jet, register_rule
 from evolvent.equations.expansion import RULES
+from evolvent.equations.fallback import nested_derivatives
+from evolvent.errors import ConfigError
 
 
 class Gamma(nn.Module):
@@ -68,6 +70,27 @@ def test_normalisations_are_right_in_the_fallback(agrees):
         )
     for a, b in zip(found, expected, strict=True):
         torch.testing.assert_close(a, b, rtol=1e-10, atol=1e-10)
+
+
+def test_hard_sigmoids_are_differentiated_in_the_fallback():
+    net = nn.Sequential(nn.Hardsigmoid(), Gamma())
+    x = torch.tensor([0.6])
+    with pytest.warns(JetFallbackWarning):
+        found = jet(net, x, torch.ones(1), 2)
+    expected = nested_derivatives(lambda u: Gamma()(u / 6 + 0.5), [x], [[torch.ones(1)]], [(0,), (1,), (2,)])
+    for k, u in enumerate(found):
+        torch.testing.assert_close(u, expected[k,])
+
+
+def test_derivatives_that_nobody_has_are_named():
+    with (
+        pytest.warns(JetFallbackWarning),
+        pytest.raises(
+            ConfigError, match=r"fewer derivatives in PyTorch than were asked for.*cdist.*lower order"
+        ) as caught,
+    ):
+        jet(lambda u: torch.cdist(u, u), torch.randn(3, 2), torch.ones(2), 2)
+    assert len(str(caught.value)) < 300
 
 
 class Cube(Function):

@@ -10,7 +10,15 @@ from torch import nn
 from torch.nn import functional as F
 
 import evolvent as ev
-from evolvent.equations import composition, coordinate_jets, jet, laplacian, mixed_jet, register_elementwise
+from evolvent.equations import (
+    JetFallbackWarning,
+    composition,
+    coordinate_jets,
+    jet,
+    laplacian,
+    mixed_jet,
+    register_elementwise,
+)
 from evolvent.equations.fallback import nested_derivatives
 from evolvent.errors import ConfigError, ShapeError
 
@@ -101,6 +109,8 @@ PLAIN = {
     "constant": lambda u: torch.ones(2, 2),
     "detached": lambda u: u * u.detach(),
     "masked": lambda u: u.masked_fill(torch.eye(4, 3) > 0, 0.0).exp(),
+    "powers of each entry": lambda u: u ** torch.arange(3) + u.square() ** torch.tensor([[0.5], [2], [-1], [0]]),
+    "axes": lambda u: torch.moveaxis(u**2, 0, 1) @ u.moveaxis(0, -1).T,
 }  # fmt: skip
 
 
@@ -116,6 +126,51 @@ def test_augmented_assignment_changes_what_the_other_name_sees(agrees):
         return w * u
 
     agrees(f, torch.randn(5))
+
+
+def double_column(u):
+    u = u * 1
+    u[:, 0].mul_(2)
+    return u**2
+
+
+def double_behind_a_slice(u):
+    u = u * 1
+    column = u[:, 0]
+    u.mul_(2)
+    return column**2
+
+
+def add_to_zeros(u):
+    total = torch.zeros(4, 3)
+    total.add_(u**2)
+    return total
+
+
+def add_to_column(u):
+    total = torch.zeros(4, 3)
+    column = total[:, 0]
+    column += u[:, 0] ** 2
+    return total
+
+
+@pytest.mark.parametrize("f", [double_column, double_behind_a_slice, add_to_zeros, add_to_column])
+def test_operations_in_place_reach_all_that_share_the_memory(agrees, f):
+    with pytest.warns(JetFallbackWarning, match="shares memory|does not depend on the input"):
+        agrees(f, torch.randn(4, 3))
+
+
+def test_numbers_keep_the_precision_of_the_tensor():
+    torch.set_default_dtype(torch.float32)
+    found = jet(lambda u: 2**u, torch.zeros(1, dtype=torch.float64), torch.ones(1), 1)
+    assert found[1].item() == pytest.approx(math.log(2), rel=1e-14)
+
+
+def test_maximum_pooling_with_places(agrees):
+    pool, undo = nn.MaxPool2d(2, return_indices=True), nn.MaxUnpool2d(2)
+    u = torch.randn(3, 2, 4, 4)
+    agrees(lambda u: pool(u)[0], u)
+    assert torch.equal(jet(lambda u: u * undo(*pool(u.detach())), u, u, 0)[0], u * undo(*pool(u)))
 
 
 def test_squeeze_and_excite(agrees):
@@ -267,8 +322,13 @@ def test_what_cannot_be_asked_is_refused():
         jet(lambda u: {"u": u}, x, torch.ones(2), 1)
     with pytest.raises(ConfigError, match="no directions"):
         mixed_jet(torch.tanh, x, [], 1)
-    with pytest.raises(ConfigError, match="2 entries"):
-        mixed_jet(torch.tanh, x, [torch.ones(2)] * 2, [(1,)])
+    for wrong in ([(1,)], [2], [(1, 1.5)], []):
+        with pytest.raises(ConfigError, match=r"indices|whole number"):
+            mixed_jet(torch.tanh, x, [torch.ones(2)] * 2, wrong)
+    with pytest.raises(ShapeError, match="direction must be a tensor like x, got list"):
+        jet(torch.tanh, x, [1.0, 0.0], 1)
+    with pytest.raises(ShapeError, match="taken at a tensor, got list"):
+        jet(torch.tanh, [1.0, 0.0], torch.ones(2), 1)
     with pytest.raises(ConfigError, match="as many orders"):
         coordinate_jets(torch.tanh, [x], [1, 2])
 

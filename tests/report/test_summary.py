@@ -172,6 +172,13 @@ def test_no_folder_is_an_error_to_act_on(tmp_path):
         read_run(tmp_path)
 
 
+def test_a_cell_that_is_nearly_named_is_suggested(tmp_path):
+    (tmp_path / "PR-Net-a89055-seed0").mkdir()
+    (tmp_path / "PR-Net-a89055-seed0" / "config.yaml").touch()
+    with pytest.raises(ConfigError, match=r"Did you mean PR-Net-a89055-seed0\?"):
+        read_run(tmp_path / "PR-Net-seed0")
+
+
 def test_tables_do_not_load_matplotlib():
     check = (
         "import sys, evolvent.report, evolvent.report.summary as s; evolvent.report.summary_rows, s.answer;"

@@ -73,11 +73,21 @@ def mixed_jet(
     count = len(directions)
     if not count:
         raise ConfigError("mixed_jet got no directions. Give at least one tensor like x.")
-    asked = _all_indices(count, order) if isinstance(order, int) else [tuple(index) for index in order]
-    for index in asked:
-        if len(index) != count or any(n < 0 for n in index):
-            raise ConfigError(f"index {index} must have {count} entries of at least 0, one for each direction.")
+    asked = _asked_indices(count, order)
     return taylor(f, [x], [[d] for d in directions], algebra(*asked))
+
+
+def _asked_indices(count: int, order: int | Sequence[Index]) -> list[Index]:
+    if not isinstance(order, Sequence):
+        return _all_indices(count, order)
+    for index in order:
+        if not isinstance(index, Sequence) or len(index) != count:
+            raise ConfigError(f"order needs indices such as {(1,) * count}, an entry for each direction, got {index}.")
+        for n in index:
+            check_whole(0, order=n)
+    if not order:
+        raise ConfigError("order got no indices. Give at least one, or a whole number for all up to it.")
+    return [tuple(index) for index in order]
 
 
 def _all_indices(count: int, order: int) -> list[Index]:
@@ -142,6 +152,8 @@ def taylor(
 
 
 def _like(direction: Tensor, x: Tensor) -> Tensor:
+    if not isinstance(direction, Tensor):
+        raise ShapeError(f"a direction must be a tensor like x, got {type(direction).__name__}. Use torch.tensor.")
     try:
         return direction.to(x).expand(x.shape)
     except RuntimeError:

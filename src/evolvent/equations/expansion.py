@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
+from weakref import ref
 
 import torch
 from torch import Tensor, nn
@@ -26,6 +27,8 @@ _NN: Any = vars(torch._C)["_nn"]  # where some functions really live
 def check_inputs(f: Callable[..., Any], inputs: Iterable[Tensor]) -> None:
     """Refuse numbers that have no derivatives, or that are not those a network computes with."""
     for x in inputs:
+        if not isinstance(x, Tensor):
+            raise ShapeError(f"derivatives are taken at a tensor, got {type(x).__name__}. Use torch.as_tensor.")
         if not x.is_floating_point() and not x.is_complex():
             raise ShapeError(f"derivatives are taken at floating-point numbers, got {described(x)}. Use x.double().")
         if isinstance(f, nn.Module):
@@ -110,8 +113,21 @@ class Expansion(Tensor):
         raise NoRuleError(f"{function} (from compiled code)")
 
 
-def overwrite(old: Expansion, new: Expansion) -> Expansion:
+def share_memory(u: Expansion, view: Expansion) -> Expansion:
+    """Remember that an operation in place on one of the two would change the other."""
+    family = vars(u).setdefault("family", [ref(u)])
+    family.append(ref(view))
+    vars(view)["family"] = family
+    return view
+
+
+def overwrite(old: Any, new: Expansion, name: str) -> Expansion:
     """Make ``old`` what ``new`` is, as an operation in place does."""
+    if not isinstance(old, Expansion):
+        raise NoRuleError(f"{name} into a tensor that does not depend on the input")
+    family = [member() for member in vars(old).get("family", ())]
+    if any(member is not None and member is not old and member is not new for member in family):
+        raise NoRuleError(f"{name} on a tensor that shares memory with another")
     vars(old).update(vars(new))
     return old
 
@@ -142,7 +158,7 @@ def apply_rule(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     if rule is None or "out" in kwargs:
         raise NoRuleError(operation_name(function))
     result = rule(*args, **kwargs)
-    return overwrite(args[0], result) if in_place and isinstance(args[0], Expansion) else result
+    return overwrite(args[0], result, operation_name(function)) if in_place else result
 
 
 def _without_assignment(name: str) -> str | None:

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from evolvent._core.errors import ConfigError
 from evolvent.equations.algebra import Index
 from evolvent.equations.expansion import NoRuleError
 from evolvent.equations.rules.normalisation import WrittenOut
@@ -73,13 +74,28 @@ def nested_derivatives(
     with torch.enable_grad():
         steps = [inputs[0].new_zeros(()).requires_grad_() for _ in directions]
         moved = [x + sum(s * d[n] for s, d in zip(steps, directions, strict=True)) for n, x in enumerate(inputs)]
-        with WrittenOut(), sdpa_kernel(SDPBackend.MATH):  # fused attention has one derivative
-            found = {indices[0]: f(*moved)}
-        for index in indices[1:]:
-            axis = max(i for i, n in enumerate(index) if n)
-            below = tuple(n - (i == axis) for i, n in enumerate(index))
-            found[index] = _slope(found[below], steps[axis])
+        with _missing_derivatives_named():
+            with WrittenOut(), sdpa_kernel(SDPBackend.MATH):  # fused attention has one derivative
+                found = {indices[0]: f(*moved)}
+            for index in indices[1:]:
+                axis = max(i for i, n in enumerate(index) if n)
+                below = tuple(n - (i == axis) for i, n in enumerate(index))
+                found[index] = _slope(found[below], steps[axis])
     return found if record else {index: u.detach() for index, u in found.items()}
+
+
+@contextmanager
+def _missing_derivatives_named() -> Iterator[None]:
+    try:
+        yield
+    except RuntimeError as error:  # of which NotImplementedError is a kind
+        if "derivative for" not in str(error):
+            raise
+        said = str(error).splitlines()[0][:120]
+        raise ConfigError(
+            f"an operation of f has fewer derivatives in PyTorch than were asked for ({said}). Use another one, ask "
+            "for a lower order, or teach it with evolvent.equations.register_rule."
+        ) from error
 
 
 def _slope(u: Tensor, step: Tensor) -> Tensor:

@@ -15,6 +15,7 @@ import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -93,7 +94,10 @@ def cell_folders(folder: Path) -> list[Path]:
 
 
 def not_a_run(folder: Path) -> ConfigError:
-    return ConfigError(f"{folder} is not a run folder: it has no config.yaml. Runs lie below runs/<recipe>/<id>.")
+    beside = [path.parent.name for path in folder.parent.glob("*/config.yaml")]
+    near = get_close_matches(folder.name, beside, 1)
+    advice = f"Did you mean {near[0]}?" if near else "Runs lie below runs/<recipe>/<id>."
+    return ConfigError(f"{folder} is not a run folder: it has no config.yaml. {advice}")
 
 
 def check_still_there(folder: Path) -> None:

@@ -67,20 +67,26 @@ def test_gradients_pass_through_the_preprocessing():
     assert whole.gradient.abs().max() > 0
 
 
+def test_steps_that_do_not_reach_the_budget_are_named(convnet, digits):
+    images, labels = digits[0][:4], digits[1][:4]
+    with pytest.warns(AttackWarning, match=r"steps of pgd do not reach 8/255, so that its figure there is too good"):
+        measure_robustness(convnet, images, labels, attacks=["pgd"], eps=[3 / 255, 8 / 255], corruptions=[])
+
+
 def test_a_model_in_training_mode_is_named_attacked_in_evaluation_and_put_back(digits):
     model = nn.Sequential(nn.Flatten(), nn.BatchNorm1d(64), nn.Dropout(0.5), nn.Linear(64, 10))
     model[1].eval()
     model[3].bias.requires_grad_(False)
     before = {name: value.clone() for name, value in model.state_dict().items()}
     with pytest.warns(AttackWarning, match="Sequential is in training mode. It is attacked in evaluation mode"):
-        one = measure_robustness(model, *digits, attacks=["pgd"], eps=[0.1], corruptions=[])
+        one = measure_robustness(model, *digits, attacks=["pgd"], eps=[0.01], corruptions=[])
     assert [part.training for part in model] == [True, False, True, True]
     assert [p.requires_grad for p in model.parameters()] == [True, True, True, False]
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
     assert all(p.grad is None for p in model.parameters())
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        other = measure_robustness(model.eval(), *digits, attacks=["pgd"], eps=[0.1], corruptions=[])
+        other = measure_robustness(model.eval(), *digits, attacks=["pgd"], eps=[0.01], corruptions=[])
     assert one.accuracies == other.accuracies
 
 

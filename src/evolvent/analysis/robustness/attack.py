@@ -37,6 +37,10 @@ class Attack(ABC):
             generator: of random numbers, on the CPU, so that they are the same on every device.
         """
 
+    def reaches(self, eps: float) -> bool:
+        """Whether its steps are long enough to use the whole budget."""
+        return True
+
 
 ATTACKS: Registry[Callable[[], Attack]] = Registry("attack")
 

@@ -138,7 +138,7 @@ class _Auditor:
     def __init__(self, model: nn.Module, images: Tensor, labels: Tensor, steps: int, queries: int, seed: int) -> None:
         self.model, self.count = model, len(images)
         self.tolerance = max(_TOLERANCE, 1 / self.count) + 1e-9  # one image decides nothing
-        self.draws = _DRAWS if is_random(model, images) else 1
+        self.draws = _DRAWS if is_random(model, images, _DRAWS) else 1
         right = self._right(images, labels) > 0.5
         self.images, self.labels = images[right], labels[right]
         if not len(self.images):

@@ -79,6 +79,9 @@ class PGD(Attack):
             found[left] = within(found[left] + size * here.gradient.sign(), images[left], eps)
         return found
 
+    def reaches(self, eps: float) -> bool:
+        return self.step_size is None or self.steps * self.step_size >= 0.999 * eps
+
     def _objective(self, labels: Tensor) -> Objective:
         return cross_entropy(labels) if self.loss == "ce" else lambda scores: -margin(scores, labels)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -14,7 +15,7 @@ from evolvent._core.randomness import Stream, derive_seed, key
 from evolvent.analysis.robustness.attack import Attack, make_attack
 from evolvent.analysis.robustness.budgets import PAPER_BUDGETS, budget_text, check_budgets
 from evolvent.analysis.robustness.corruptions import CORRUPTIONS
-from evolvent.analysis.robustness.victim import Batch, Victim, victim
+from evolvent.analysis.robustness.victim import AttackWarning, Batch, Victim, victim
 from evolvent.tasks.accuracy import confusion_counts
 
 PAPER_CORRUPTIONS = ("noise", "crop", "rotate", "jitter")
@@ -139,6 +140,7 @@ def measure_robustness(
     chosen = [make_attack(one) if isinstance(one, str) else one for one in attacks]
     if chosen:
         check_budgets(eps)
+        _warn_of_short_steps(chosen, eps)
     check_whole(batch_size=batch_size)
     check_whole(0, examples=examples)
     perturbations: list[tuple[str, float | None, Perturb]] = [("clean", None, lambda model, batch: batch.images)]
@@ -157,6 +159,18 @@ def measure_robustness(
         found = [_measured(under_attack, *one, examples, batch_size, step) for one in perturbations]
     names = list(classes) or [str(k) for k in range(under_attack.classes)]
     return Robustness([one for one, _ in found], len(images), [e for _, some in found for e in some], names)
+
+
+def _warn_of_short_steps(attacks: Sequence[Attack], budgets: Sequence[float]) -> None:
+    for attack in attacks:
+        beyond = [budget_text(eps) for eps in budgets if not attack.reaches(eps)]
+        if beyond:
+            warnings.warn(
+                f"the steps of {attack.name} do not reach {', '.join(beyond)}, so that its figure there is too good. "
+                "Take more or longer ones: --steps, --step-size, or PGD(steps=20, step_size=None).",
+                AttackWarning,
+                stacklevel=3,
+            )
 
 
 def _attacked(attack: Attack, eps: float, seed: int) -> Perturb:

@@ -38,11 +38,14 @@ def divide(a: Any, b: Any, *, rounding_mode: str | None = None) -> Expansion:
 
 
 def power(base: Any, exponent: Any) -> Expansion:
-    if not isinstance(exponent, int | float | Expansion) and exponent.ndim == 0 and not exponent.requires_grad:
-        exponent = exponent.item()
     if isinstance(exponent, int | float):
         return base.compose(series.power(exponent))
-    logarithm = base.compose(series.log) if isinstance(base, Expansion) else torch.log(torch.as_tensor(base))
+    if not isinstance(exponent, Expansion) and not exponent.requires_grad:
+        wide = base.shifted(torch.zeros_like(exponent))
+        return wide.compose(series.powers(exponent.to(wide.dtype)))
+    if not isinstance(base, Tensor):
+        base = exponent.new_tensor(base)
+    logarithm = base.compose(series.log) if isinstance(base, Expansion) else torch.log(base)
     return multiply(exponent, logarithm).compose(series.exp)
 
 

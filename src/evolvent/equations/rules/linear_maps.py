@@ -9,7 +9,14 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from evolvent.equations.expansion import Expansion, NoRuleError, Rule, register_everywhere, register_rule
+from evolvent.equations.expansion import (
+    Expansion,
+    NoRuleError,
+    Rule,
+    register_everywhere,
+    register_rule,
+    share_memory,
+)
 
 
 def linear(function: Callable[..., Any]) -> Rule:
@@ -24,12 +31,19 @@ def linear(function: Callable[..., Any]) -> Rule:
     return rule
 
 
-LINEAR = (
+def viewing(rule: Callable[..., Expansion]) -> Rule:
+    """The rule of an operation whose result may share memory with its first argument."""
+    return lambda u, *args, **kwargs: share_memory(u, rule(u, *args, **kwargs))
+
+
+VIEWS = (
     "reshape", "view", "flatten", "unflatten", "ravel", "squeeze", "unsqueeze", "permute", "transpose", "movedim", "t",
-    "swapaxes", "swapdims", "moveaxis", "contiguous", "clone", "to", "float", "double", "expand", "repeat", "tile",
-    "broadcast_to", "flip", "roll", "narrow", "select", "index_select", "gather", "sum", "mean", "cumsum", "diff",
-    "trace", "diagonal", "diag", "tril", "triu", "unfold", "fold", "take_along_dim", "pixel_shuffle", "pixel_unshuffle",
-    "interpolate", "view_as", "reshape_as", "expand_as", "type_as",
+    "swapaxes", "swapdims", "contiguous", "to", "float", "double", "expand", "broadcast_to", "narrow", "select",
+    "diagonal", "unfold", "view_as", "reshape_as", "expand_as", "type_as",
+)  # fmt: skip
+COPIES = (
+    "clone", "repeat", "tile", "flip", "roll", "index_select", "gather", "sum", "mean", "cumsum", "diff", "trace",
+    "diag", "tril", "triu", "fold", "take_along_dim", "pixel_shuffle", "pixel_unshuffle", "interpolate",
 )  # fmt: skip
 
 
@@ -49,13 +63,17 @@ def register_linear(function: Callable[..., Any]) -> None:
     register_rule(function, linear(function))
 
 
-for _name in LINEAR:
-    for _home in (torch, Tensor, F):
+for _home in (torch, Tensor, F):
+    for _name in VIEWS:
+        if hasattr(_home, _name):
+            register_rule(getattr(_home, _name), viewing(linear(getattr(_home, _name))))
+    for _name in COPIES:
         if hasattr(_home, _name):
             register_linear(getattr(_home, _name))
+register_everywhere("moveaxis", viewing(linear(torch.movedim)))  # vmap knows it by its other name only
 for _property in ("T", "mT"):
     _getter = getattr(Tensor, _property).__get__
-    register_rule(_getter, lambda u, *_, _getter=_getter: u.linear(lambda part: _getter(part)))
+    register_rule(_getter, viewing(lambda u, *_, _getter=_getter: u.linear(lambda part: _getter(part))))
 
 
 def pad(u: Expansion, widths: Sequence[int], mode: str = "constant", value: float | None = None) -> Expansion:
@@ -129,7 +147,8 @@ def pieces(function: Callable[..., Any]) -> Rule:
 
     def rule(u: Expansion, *args: Any, **kwargs: Any) -> tuple[Expansion, ...]:
         count = len(function(u.value, *args, **kwargs))
-        return tuple(u.linear(lambda part, i=i: function(part, *args, **kwargs)[i]) for i in range(count))
+        parts = (u.linear(lambda part, i=i: function(part, *args, **kwargs)[i]) for i in range(count))
+        return tuple(share_memory(u, part) for part in parts)
 
     return rule
 
@@ -148,7 +167,7 @@ def item(u: Expansion, index: Any) -> Expansion:
     return u.linear(lambda part: part[index])
 
 
-register_rule(Tensor.__getitem__, item)
+register_rule(Tensor.__getitem__, viewing(item))
 
 
 def _of_value(function: Callable[..., Any]) -> Rule:

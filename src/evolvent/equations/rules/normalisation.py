@@ -79,14 +79,22 @@ NORMALISATIONS: dict[Callable[..., Any], Rule] = {
 }  # fmt: skip
 
 
-class WrittenOut(TorchFunctionMode):
-    """Inside of it, normalisations of plain tensors are made of arithmetic.
+def _hardsigmoid(u: Tensor, inplace: bool = False) -> Tensor:
+    del inplace
+    return ((u + 3) / 6).clamp(0, 1)
 
-    PyTorch's own take the statistics for constants from the second derivative on, and give wrong ones.
+
+class WrittenOut(TorchFunctionMode):
+    """Inside of it, what PyTorch cannot differentiate twice is made of arithmetic.
+
+    Its own normalisations take the statistics for constants from the second derivative on, and give wrong ones; its
+    hard sigmoid has one derivative only.
     """
 
+    written = {**NORMALISATIONS, F.hardsigmoid: _hardsigmoid}
+
     def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        chosen: Any = NORMALISATIONS.get(function, function)
+        chosen: Any = self.written.get(function, function)
         return chosen(*args, **(kwargs or {}))
 
 

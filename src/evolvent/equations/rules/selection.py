@@ -58,14 +58,15 @@ register_everywhere("max", extremum(torch.argmax, maximum))
 register_everywhere("min", extremum(torch.argmin, minimum))
 
 
-def max_pooling(function: Callable[..., tuple[Tensor, Tensor]], axes: int) -> Rule:
+def max_pooling(function: Callable[..., tuple[Tensor, Tensor]], axes: int, with_places: bool) -> Rule:
     """Every coefficient is taken where the value is largest."""
 
-    def rule(u: Expansion, *args: Any, **kwargs: Any) -> Expansion:
+    def rule(u: Expansion, *args: Any, **kwargs: Any) -> Any:
         kwargs.pop("return_indices", None)
         _, places = function(u.value.detach(), *args, **kwargs)
         chosen = places.flatten(-axes)
-        return u.linear(lambda part: part.flatten(-axes).gather(-1, chosen).view(places.shape))
+        best = u.linear(lambda part: part.flatten(-axes).gather(-1, chosen).view(places.shape))
+        return (best, places) if with_places else best
 
     return rule
 
@@ -74,8 +75,8 @@ for _axes in (1, 2, 3):
     _pool = getattr(F, f"max_pool{_axes}d_with_indices")
     _adaptive = getattr(F, f"adaptive_max_pool{_axes}d_with_indices")
     for _name, _function in ((f"max_pool{_axes}d", _pool), (f"adaptive_max_pool{_axes}d", _adaptive)):
-        register_everywhere(_name, max_pooling(_function, _axes))
-        register_rule(_function, max_pooling(_function, _axes))
+        register_everywhere(_name, max_pooling(_function, _axes, with_places=False))
+        register_rule(_function, max_pooling(_function, _axes, with_places=True))
 
 
 def compared(operation: Callable[..., Tensor]) -> Rule:

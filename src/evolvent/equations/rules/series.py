@@ -104,6 +104,19 @@ def power(exponent: float) -> Series:
     return series
 
 
+def powers(exponents: Tensor) -> Series:
+    """The same for exponents that differ from entry to entry."""
+
+    def series(u: Tensor, order: int) -> list[Tensor]:
+        found, binomial = [], torch.ones_like(exponents)
+        for k in range(order + 1):
+            found.append(u ** torch.where(binomial == 0, 0, exponents - k) * binomial)
+            binomial = binomial * (exponents - k) / (k + 1)
+        return found
+
+    return series
+
+
 def atan(u: Tensor, order: int) -> list[Tensor]:
     y = [1 / (1 + u * u)]  # y' = -2 u y^2 comes from (1 + u^2) y = 1
     for k in range(1, order):
