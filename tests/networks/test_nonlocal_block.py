@@ -219,6 +219,16 @@ def test_blocks_that_ignore_fields_do_not_commute():
         check_equivariance(awake(NonlocalBlock(16)), FIELDS[0], FIELDS[0], 5)
 
 
+@pytest.mark.parametrize("name", NAMED)
+@pytest.mark.parametrize("field", FIELDS, ids=str)
+def test_every_map_of_a_block_between_fields_learns(name, field):
+    """Whatever the size of what the operator gives, which is small for some."""
+    block, u = awake_fields(NonlocalBlock(field, name)), torch.randn(2, field.channels, 12, 12)
+    block(u).square().sum().backward()
+    idle = [key for key, p in block.outer.named_parameters() if p.numel() and (p.grad is None or not p.grad.any())]
+    assert idle == []
+
+
 def test_blocks_between_fields_learn_and_are_exported():
     block, u = awake_fields(NonlocalBlock(FIELDS[0], "riesz")), torch.randn(2, 16, 5, 5)
     block(u).square().sum().backward()

@@ -137,4 +137,4 @@ def test_second_derivatives_where_coefficients_are_made_from_the_features():
     for found, expected in zip(gradients(recorded=True), gradients(recorded=False), strict=True):
         torch.testing.assert_close(found, expected)
     assert torch.autograd.gradgradcheck(form, (u.clone().requires_grad_(), a.clone().requires_grad_()))
-    assert torch.autograd.gradgradcheck(lambda a: form(u, a), a.clone().requires_grad_())  # of data no gradient is asked
+    assert torch.autograd.gradgradcheck(lambda a: form(u, a), a.clone().requires_grad_())  # none is asked of u

@@ -125,9 +125,7 @@ def _forward_flops(u: torch.Size, a: torch.Size, stencils: torch.Size, *_: objec
 
 
 @register_flop_formula(torch.ops.evolvent.tap_sum_backward)
-def _backward_flops(
-    g: torch.Size, u: torch.Size, a: torch.Size, stencils: torch.Size, *_: object, **__: object
-) -> int:
+def _backward_flops(g: torch.Size, u: torch.Size, a: torch.Size, stencils: torch.Size, *_: object, **__: object) -> int:
     """The weights again, and the gradients of both."""
     return 2 * _forward_flops(u, a, stencils)
 
