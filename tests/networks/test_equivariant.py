@@ -88,6 +88,11 @@ def test_every_layer_commutes_on_the_features_that_it_meets(name, dtype, toleran
     assert len(errors) > 20
 
 
+@pytest.mark.parametrize("name", ["steerable PDO", "ePDO", "ePDO, quotient"])
+def test_no_images_have_no_answers(name):
+    assert trained(name)(pictures(0)).shape == (0, 5)
+
+
 @pytest.mark.parametrize("name", ["steerable PDO", "ePDO", "ePDO, D16 to C16"])
 def test_networks_of_rotations_alone_know_mirror_images(name):
     model, x = trained(name), pictures(2)

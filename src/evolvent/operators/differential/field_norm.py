@@ -66,7 +66,7 @@ class FieldBatchNorm(HasOrdinaryForm, ConstantsModule):
         if u.transpose(0, 1).is_contiguous() and not u.is_contiguous():
             planes = u.transpose(0, 1)
             return self.norm(planes.reshape(1, fields, -1, u.shape[3])).view(planes.shape).transpose(0, 1)
-        return self.norm(u.reshape(u.shape[0], fields, -1, u.shape[3])).view(u.shape)
+        return self.norm(u.reshape(u.shape[0], fields, self.in_field.size * u.shape[2], u.shape[3])).view(u.shape)
 
     def dense(self) -> ChannelAffine:
         """What this is in evaluation, for inference."""

@@ -210,7 +210,9 @@ class FullCoefficients(_Rule):
         size = round(self.stencils.shape[1] ** 0.5)
         kernel = self.stencils.to(u.dtype).view(-1, 1, size, size)
         derivatives = F.conv2d(u.flatten(0, 1)[:, None], kernel, padding=padding)  # (B C, D, H', W')
-        seen = derivatives.view(u.shape[0], -1, self.own, self.field.size, self.derivatives, *derivatives.shape[2:])
+        partitions = self.field.multiplicity // self.own
+        shape = u.shape[0], partitions, self.own, self.field.size, self.derivatives
+        seen = derivatives.view(*shape, *derivatives.shape[2:])
         matrices = self.coefficients(at_answer).to(seen.dtype)
         return torch.einsum("bijqdryx,bpjrdyx->bpiqyx", matrices, seen).flatten(1, 3)
 
@@ -248,11 +250,10 @@ class InvariantCoefficients(_Rule):
     def forward(self, u: Tensor, at_answer: Tensor, padding: int) -> Tensor:
         fields = u.unflatten(1, (-1, self.field.size)).flatten(0, 1)
         changed = F.conv2d(fields, self.kernels.to(u.dtype), padding=padding)  # (B fields, K size, H', W')
-        changed = changed.view(u.shape[0], -1, self.own, len(self.kernels) // self.field.size, self.field.size,
-                               *changed.shape[2:])  # fmt: skip
-        return torch.einsum("bmkyx,bpmkqyx->bpmqyx", self.coefficients(at_answer).to(changed.dtype), changed).flatten(
-            1, 3
-        )
+        partitions, count = self.field.multiplicity // self.own, len(self.kernels) // self.field.size
+        shape = u.shape[0], partitions, self.own, count, self.field.size
+        numbers = self.coefficients(at_answer).to(changed.dtype)
+        return torch.einsum("bmkyx,bpmkqyx->bpmqyx", numbers, changed.view(*shape, *changed.shape[2:])).flatten(1, 3)
 
 
 _RULES = {"diagonal": DiagonalCoefficients, "full": FullCoefficients, "invariant": InvariantCoefficients}
