@@ -23,10 +23,10 @@ from evolvent.groups import (
     tensor_product,
 )
 from evolvent.operators.differential.constants import ConstantsModule
-from evolvent.operators.differential.field_checks import check_map_size
+from evolvent.operators.differential.field_checks import check_fields, check_map_size
 from evolvent.operators.differential.inference import HasOrdinaryForm
 from evolvent.operators.differential.steerable import FieldLinear
-from evolvent.operators.differential.stencils import Discretisation, FittedGaussian, rotated_stencils
+from evolvent.operators.differential.stencils import Discretisation, given_or_fitted, rotated_stencils
 from evolvent.operators.differential.taps import apply_derivatives
 
 Coefficients: TypeAlias = Literal["diagonal", "full", "invariant"]
@@ -84,11 +84,12 @@ class NeuralEPDO(HasOrdinaryForm):
         activation: GeneratorActivation = "relu",
     ) -> None:
         super().__init__()
+        check_fields(self, field)
         check_choice("coefficients", coefficients, _RULES)
         check_choice("activation", activation, _ACTIVATIONS)
         check_whole(1, reduction=reduction, partitions=partitions)
         _check_divides(field, reduction=reduction, partitions=partitions)
-        discretisation = FittedGaussian() if discretisation is None else discretisation
+        discretisation = given_or_fitted(discretisation)
         discretisation.check_order(order, f"NeuralEPDO on {field}")
         self.in_field = self.out_field = field
         self.order, self.reduction, self.partitions = order, reduction, partitions
