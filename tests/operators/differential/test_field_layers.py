@@ -364,7 +364,8 @@ def test_normalisations_merge_into_the_convolutions_before_them(field):
     "layer",
     [
         FieldActivation, FieldBatchNorm, FieldBias, FieldDropout, FieldPooling, NeuralEPDO, NormActivation,
-        OrientationPooling, lambda n: FieldLinear(n, n), lambda n: SteerablePDO(n, n), lambda n: GroupRestriction(n, C4),
+        OrientationPooling, lambda n: FieldLinear(n, n), lambda n: SteerablePDO(n, n),
+        lambda n: GroupRestriction(n, C4),
     ],
 )  # fmt: skip
 def test_numbers_of_channels_are_no_fields(layer):
