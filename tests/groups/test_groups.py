@@ -243,3 +243,8 @@ def test_sign_and_quotient_are_what_they_say():
     assert sign(cyclic(4)) == irrep(cyclic(4), 2)
     assert quotient(cyclic(4), [0]) == regular(cyclic(4))
     assert quotient(cyclic(4), range(4)) == trivial(cyclic(4))
+
+
+def test_groups_are_no_representations():
+    with pytest.raises(ConfigError, match=r"of a representation, such as regular\(cyclic\(8\)\), got Group"):
+        Field(cyclic(8), 3)  # type: ignore[arg-type]

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from field_layers import layer_errors
 from torch.nn import functional as F
 from torch.nn.modules.batchnorm import _NormBase
 
@@ -75,6 +76,21 @@ def test_no_symmetry_of_the_grid_changes_the_answer(name):
                 for g in group.grid_symmetries:
                     off = (model(move_pixels(x, group, g)) - y).norm() / y.norm()
                     assert off <= tolerance, f"{group.element_name(g)}, {side} pixels, {dtype}: {off:.1e}"
+
+
+@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-6), (torch.float64, 1e-12)])
+def test_every_layer_commutes_on_the_features_that_it_meets(name, dtype, tolerance):
+    model = trained(name).to(dtype)
+    with torch.no_grad():
+        errors = layer_errors(model, pictures(4, 29, 29, dtype))
+    assert {layer: error for layer, error in errors.items() if error > tolerance} == {}
+    assert len(errors) > 20
+
+
+@pytest.mark.parametrize("name", ["steerable PDO", "ePDO", "ePDO, quotient"])
+def test_no_images_have_no_answers(name):
+    assert trained(name)(pictures(0)).shape == (0, 5)
 
 
 @pytest.mark.parametrize("name", ["steerable PDO", "ePDO", "ePDO, D16 to C16"])

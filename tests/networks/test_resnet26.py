@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from field_layers import layer_errors
 from torch.nn import functional as F
 from torch.nn.modules.batchnorm import _NormBase
 
@@ -79,7 +80,7 @@ def test_baseline_is_what_the_papers_describe():
 @pytest.mark.parametrize("side", [32, 37])
 def test_quarter_turns_do_not_change_the_answer(name, side):
     model = trained(name)
-    for dtype, tolerance in ((torch.float32, 1e-4), (torch.float64, 1e-10)):
+    for dtype, tolerance in ((torch.float32, 2e-5), (torch.float64, 1e-12)):
         model.to(dtype)
         x = torch.randn(2, 3, side, side, dtype=dtype)
         with torch.no_grad():
@@ -87,6 +88,16 @@ def test_quarter_turns_do_not_change_the_answer(name, side):
             assert (y[0] - y[1]).norm() > 0.02 * y.norm()  # images are told apart
             for turns in (1, 2, 3):
                 assert (model(x.rot90(turns, (2, 3))) - y).norm() <= tolerance * y.norm()
+
+
+@pytest.mark.parametrize("name", EQUIVARIANT)
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-6), (torch.float64, 1e-12)])
+def test_every_layer_commutes_on_the_features_that_it_meets(name, dtype, tolerance):
+    model = trained(name).to(dtype)
+    with torch.no_grad():
+        errors = layer_errors(model, torch.randn(2, 3, 37, 37, dtype=dtype))
+    assert {layer: error for layer, error in errors.items() if error > tolerance} == {}
+    assert len(errors) > 20
 
 
 def test_mirrorings_do_not_change_the_answer_of_a_network_with_mirrorings():

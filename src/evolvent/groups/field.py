@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from evolvent._core.checks import check_images, check_whole
+from evolvent._core.checks import check_images, check_whole, told
 from evolvent._core.errors import ConfigError
 from evolvent.groups.group import Group
 from evolvent.groups.representation import Representation, regular, restrict, trivial
@@ -35,6 +35,10 @@ class Field:
     multiplicity: int
 
     def __post_init__(self) -> None:
+        if not isinstance(self.representation, Representation):
+            raise ConfigError(
+                f"a field is of a representation, such as regular(cyclic(8)), got {told(self.representation)}."
+            )
         check_whole(1, multiplicity=self.multiplicity)
 
     @property

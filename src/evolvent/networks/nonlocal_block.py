@@ -39,7 +39,8 @@ class NonlocalBlock(nn.Module):
     mention: at first the block is the identity.
 
     Between fields all its maps commute with the group, and so does the block: exactly, with every element that moves
-    pixels onto pixels. Fields whose channels are not only moved have a :class:`NormActivation` in place of the ReLU.
+    pixels onto pixels. Fields whose channels are not only moved have a :class:`NormActivation` in place of the ReLU,
+    which at first shortens nothing: how long vectors are there depends on the operator.
 
     Args:
         channels: number of feature maps, even; or the fields that they are, of even multiplicity.
@@ -137,7 +138,7 @@ class OuterMap(nn.Sequential):
     def __init__(self, channels: int | Field, awake: bool = True) -> None:
         if isinstance(channels, Field):
             moved = channels.representation.permutation is not None
-            activation = FieldActivation(channels) if moved else NormActivation(channels)
+            activation = FieldActivation(channels) if moved else NormActivation(channels, bias=0.0)
             conv, norm = FieldLinear(channels, channels), FieldBatchNorm(channels)
             scale = norm.norm.weight
         else:

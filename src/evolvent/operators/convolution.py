@@ -118,4 +118,4 @@ def mix_channels(u: Tensor, weight: Tensor) -> Tensor:
     copies nothing.
     """
     planes = channel_major(u)
-    return (weight @ planes.flatten(1)).view(-1, *planes.shape[1:]).transpose(0, 1)
+    return (weight @ planes.flatten(1)).view(len(weight), *planes.shape[1:]).transpose(0, 1)

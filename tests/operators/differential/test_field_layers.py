@@ -40,8 +40,10 @@ from evolvent.operators.differential import (
     FieldLinear,
     FieldPooling,
     GroupRestriction,
+    NeuralEPDO,
     NormActivation,
     OrientationPooling,
+    SteerablePDO,
     dense,
 )
 from evolvent.testing import check_equivariance, check_exports
@@ -356,3 +358,22 @@ def test_normalisations_merge_into_the_convolutions_before_them(field):
     assert_close(dense(network)(u), network(u), rtol=1e-10, atol=1e-10)
     assert len(dense(network)) == 2
     assert_close(dense(network[1:])(u), network[1:](u), rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        FieldActivation, FieldBatchNorm, FieldBias, FieldDropout, FieldPooling, NeuralEPDO, NormActivation,
+        OrientationPooling, lambda n: FieldLinear(n, n), lambda n: SteerablePDO(n, n),
+        lambda n: GroupRestriction(n, C4),
+    ],
+)  # fmt: skip
+def test_numbers_of_channels_are_no_fields(layer):
+    with pytest.raises(ConfigError, match=r"is made for fields, such as regular_fields\(cyclic\(8\), 4\), got 16"):
+        layer(16)
+
+
+@pytest.mark.parametrize("layer", [NeuralEPDO, lambda field, **options: SteerablePDO(field, field, **options)])
+def test_names_are_no_discretisations(layer):
+    with pytest.raises(ConfigError, match=r"FiniteDifferences\(5\), got 'gauss'"):
+        layer(regular_fields(C4, 8), discretisation="gauss")

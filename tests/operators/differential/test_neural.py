@@ -170,6 +170,7 @@ def test_maps_smaller_than_the_stencils_are_refused():
             use(torch.zeros(1, 8, 3, 3))
 
 
-def test_no_samples_have_an_answer():
-    layer = NeuralEPDO(regular_fields(cyclic(4), 2), partitions=2)
+@pytest.mark.parametrize("rule", ["diagonal", "full", "invariant"])
+def test_no_samples_have_an_answer(rule):
+    layer = NeuralEPDO(regular_fields(cyclic(4), 2), 2, partitions=2, coefficients=rule)
     assert layer(torch.zeros(0, 8, 5, 5)).shape == (0, 8, 5, 5)

@@ -187,6 +187,6 @@ def test_maps_smaller_than_the_stencils_are_refused():
         SteerablePDO(scalars(cyclic(4)), scalars(cyclic(4)), padding=0)(torch.zeros(1, 1, 3, 3))
 
 
-def test_linear_maps_take_no_samples():
-    field = regular_fields(cyclic(4), 2)
+@pytest.mark.parametrize("field", [regular_fields(cyclic(4), 2), Field(irreps(cyclic(4))[1], 4)], ids=str)
+def test_linear_maps_take_no_samples(field):
     assert FieldLinear(field, field)(torch.zeros(0, 8, 3, 3)).shape == (0, 8, 3, 3)

@@ -121,3 +121,20 @@ def test_second_derivatives():
 
     both = u.double().requires_grad_(), a.double().requires_grad_()
     assert torch.autograd.gradgradcheck(form, both)
+
+
+def test_second_derivatives_where_coefficients_are_made_from_the_features():
+    """As in neural ePDOs; gradients must not take the way through the coefficients twice."""
+    u, a, s, padding = torch.randn(1, 4, 4, 4).double(), torch.randn(6, 4).double(), torch.randn(2, 3, 9).double(), 1
+
+    def form(u, a):
+        return apply_derivatives(u, torch.einsum("kc,bcyx->bkyx", a, u), s, padding)
+
+    def gradients(*, recorded: bool):
+        both = u.clone().requires_grad_(), a.clone().requires_grad_()
+        return torch.autograd.grad(form(*both).sin().sum(), both, create_graph=recorded)
+
+    for found, expected in zip(gradients(recorded=True), gradients(recorded=False), strict=True):
+        torch.testing.assert_close(found, expected)
+    assert torch.autograd.gradgradcheck(form, (u.clone().requires_grad_(), a.clone().requires_grad_()))
+    assert torch.autograd.gradgradcheck(lambda a: form(u, a), a.clone().requires_grad_())  # none is asked of u

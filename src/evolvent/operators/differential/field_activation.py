@@ -10,7 +10,12 @@ from torch.nn import functional as F
 
 from evolvent._core.checks import check_choice, check_share
 from evolvent.groups import Field
-from evolvent.operators.differential.field_checks import check_moves_channels, check_moves_up_to_sign, check_orthogonal
+from evolvent.operators.differential.field_checks import (
+    check_fields,
+    check_moves_channels,
+    check_moves_up_to_sign,
+    check_orthogonal,
+)
 
 
 def _elu(u: Tensor) -> Tensor:
@@ -55,6 +60,7 @@ class FieldActivation(nn.Module):
 
     def __init__(self, field: Field, name: str = "relu") -> None:
         super().__init__()
+        check_fields(self, field)
         check_choice("activation", name, _FUNCTIONS)
         check = check_moves_up_to_sign if name in _ODD else check_moves_channels
         check(field, f"the activation {name!r}", "NormActivation")
@@ -89,6 +95,7 @@ class NormActivation(nn.Module):
 
     def __init__(self, field: Field, bias: float = 0.1) -> None:
         super().__init__()
+        check_fields(self, field)
         check_orthogonal(field, "NormActivation")
         self.in_field = self.out_field = field
         self.bias = nn.Parameter(torch.full((field.multiplicity,), float(bias)))
@@ -122,6 +129,7 @@ class FieldDropout(nn.Module):
 
     def __init__(self, field: Field, share: float = 0.5) -> None:
         super().__init__()
+        check_fields(self, field)
         check_share(share=share)
         self.in_field = self.out_field = field
         self.dropout = nn.Dropout2d(share)

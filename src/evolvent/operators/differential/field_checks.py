@@ -9,12 +9,22 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from evolvent._core.checks import told
 from evolvent._core.errors import ConfigError, ShapeError
 from evolvent.groups import Field
 
 
 class EquivarianceWarning(UserWarning):
     """A layer is used in a way in which it does not commute with the group."""
+
+
+def check_fields(layer: object, *fields: object) -> None:
+    """Refuse what is no field, such as a number of channels."""
+    for field in fields:
+        if not isinstance(field, Field):
+            raise ConfigError(
+                f"{type(layer).__name__} is made for fields, such as regular_fields(cyclic(8), 4), got {told(field)}."
+            )
 
 
 def check_moves_channels(field: Field, what: str, instead: str) -> None:

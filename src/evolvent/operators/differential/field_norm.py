@@ -9,7 +9,7 @@ from torch.nn.modules.batchnorm import _NormBase
 
 from evolvent.groups import Field, Representation
 from evolvent.operators.differential.constants import ConstantsModule
-from evolvent.operators.differential.field_checks import check_orthogonal
+from evolvent.operators.differential.field_checks import check_fields, check_orthogonal
 from evolvent.operators.differential.inference import ChannelAffine, HasOrdinaryForm
 
 
@@ -43,6 +43,7 @@ class FieldBatchNorm(HasOrdinaryForm, ConstantsModule):
 
     def __init__(self, field: Field, eps: float = 1e-5, momentum: float = 0.1) -> None:
         super().__init__()
+        check_fields(self, field)
         check_orthogonal(field, "FieldBatchNorm")
         self.in_field = self.out_field = field
         self.one_channel = _moves_entries_anywhere(field.representation)
@@ -66,7 +67,7 @@ class FieldBatchNorm(HasOrdinaryForm, ConstantsModule):
         if u.transpose(0, 1).is_contiguous() and not u.is_contiguous():
             planes = u.transpose(0, 1)
             return self.norm(planes.reshape(1, fields, -1, u.shape[3])).view(planes.shape).transpose(0, 1)
-        return self.norm(u.reshape(u.shape[0], fields, -1, u.shape[3])).view(u.shape)
+        return self.norm(u.reshape(u.shape[0], fields, self.in_field.size * u.shape[2], u.shape[3])).view(u.shape)
 
     def dense(self) -> ChannelAffine:
         """What this is in evaluation, for inference."""
@@ -138,6 +139,7 @@ class FieldBias(HasOrdinaryForm, ConstantsModule):
 
     def __init__(self, field: Field) -> None:
         super().__init__()
+        check_fields(self, field)
         self.in_field = self.out_field = field
         directions = invariant_directions(field.representation)
         self.add_constant("directions", directions)

@@ -11,7 +11,12 @@ from torch.nn import functional as F
 from evolvent._core.checks import check_choice, check_whole
 from evolvent._core.errors import ShapeError
 from evolvent.groups import Field, Group, scalars
-from evolvent.operators.differential.field_checks import check_moves_channels, check_orthogonal, warn_of_uneven_squares
+from evolvent.operators.differential.field_checks import (
+    check_fields,
+    check_moves_channels,
+    check_orthogonal,
+    warn_of_uneven_squares,
+)
 
 OrientationMeasure: TypeAlias = Literal["max", "mean", "norm"]
 PixelMeasure: TypeAlias = Literal["average", "max"]
@@ -34,6 +39,7 @@ class OrientationPooling(nn.Module):
 
     def __init__(self, field: Field, how: OrientationMeasure = "max") -> None:
         super().__init__()
+        check_fields(self, field)
         self.how: OrientationMeasure = check_choice("orientation pooling", how, get_args(OrientationMeasure))
         if how == "norm":
             check_orthogonal(field, "OrientationPooling by 'norm'")
@@ -81,6 +87,7 @@ class GroupRestriction(nn.Module):
 
     def __init__(self, field: Field, subgroup: Group) -> None:
         super().__init__()
+        check_fields(self, field)
         self.in_field = field
         self.out_field, order = field.restricted(subgroup)
         self.register_buffer("order", order, persistent=False)
@@ -118,6 +125,7 @@ class FieldPooling(nn.Module):
 
     def __init__(self, field: Field, size: int = 2, how: PixelMeasure = "average", *, pad: bool = False) -> None:
         super().__init__()
+        check_fields(self, field)
         check_whole(size=size)
         self.how: PixelMeasure = check_choice("pooling", how, get_args(PixelMeasure))
         if how == "max":

@@ -23,10 +23,10 @@ from evolvent.groups import (
     tensor_product,
 )
 from evolvent.operators.differential.constants import ConstantsModule
-from evolvent.operators.differential.field_checks import check_map_size
+from evolvent.operators.differential.field_checks import check_fields, check_map_size
 from evolvent.operators.differential.inference import HasOrdinaryForm
 from evolvent.operators.differential.steerable import FieldLinear
-from evolvent.operators.differential.stencils import Discretisation, FittedGaussian, rotated_stencils
+from evolvent.operators.differential.stencils import Discretisation, given_or_fitted, rotated_stencils
 from evolvent.operators.differential.taps import apply_derivatives
 
 Coefficients: TypeAlias = Literal["diagonal", "full", "invariant"]
@@ -84,11 +84,12 @@ class NeuralEPDO(HasOrdinaryForm):
         activation: GeneratorActivation = "relu",
     ) -> None:
         super().__init__()
+        check_fields(self, field)
         check_choice("coefficients", coefficients, _RULES)
         check_choice("activation", activation, _ACTIVATIONS)
         check_whole(1, reduction=reduction, partitions=partitions)
         _check_divides(field, reduction=reduction, partitions=partitions)
-        discretisation = FittedGaussian() if discretisation is None else discretisation
+        discretisation = given_or_fitted(discretisation)
         discretisation.check_order(order, f"NeuralEPDO on {field}")
         self.in_field = self.out_field = field
         self.order, self.reduction, self.partitions = order, reduction, partitions
@@ -210,7 +211,9 @@ class FullCoefficients(_Rule):
         size = round(self.stencils.shape[1] ** 0.5)
         kernel = self.stencils.to(u.dtype).view(-1, 1, size, size)
         derivatives = F.conv2d(u.flatten(0, 1)[:, None], kernel, padding=padding)  # (B C, D, H', W')
-        seen = derivatives.view(u.shape[0], -1, self.own, self.field.size, self.derivatives, *derivatives.shape[2:])
+        partitions = self.field.multiplicity // self.own
+        shape = u.shape[0], partitions, self.own, self.field.size, self.derivatives
+        seen = derivatives.view(*shape, *derivatives.shape[2:])
         matrices = self.coefficients(at_answer).to(seen.dtype)
         return torch.einsum("bijqdryx,bpjrdyx->bpiqyx", matrices, seen).flatten(1, 3)
 
@@ -245,10 +248,10 @@ class InvariantCoefficients(_Rule):
     def forward(self, u: Tensor, at_answer: Tensor, padding: int) -> Tensor:
         fields = u.unflatten(1, (-1, self.field.size)).flatten(0, 1)
         changed = F.conv2d(fields, self.kernels.to(u.dtype), padding=padding)  # (B fields, K size, H', W')
-        changed = changed.view(u.shape[0], -1, self.own, len(self.kernels) // self.field.size, self.field.size,
-                               *changed.shape[2:])  # fmt: skip
-        coefficients = self.coefficients(at_answer).to(changed.dtype)
-        return torch.einsum("bmkyx,bpmkqyx->bpmqyx", coefficients, changed).flatten(1, 3)
+        partitions, count = self.field.multiplicity // self.own, len(self.kernels) // self.field.size
+        shape = u.shape[0], partitions, self.own, count, self.field.size
+        numbers = self.coefficients(at_answer).to(changed.dtype)
+        return torch.einsum("bmkyx,bpmkqyx->bpmqyx", numbers, changed.view(*shape, *changed.shape[2:])).flatten(1, 3)
 
 
 _RULES = {"diagonal": DiagonalCoefficients, "full": FullCoefficients, "invariant": InvariantCoefficients}

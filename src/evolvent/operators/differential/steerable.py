@@ -25,9 +25,14 @@ from evolvent.groups.representation import range_of
 from evolvent.operators._contract import FieldOperator
 from evolvent.operators.convolution import channel_major, mix_channels
 from evolvent.operators.differential.constants import ConstantsModule
-from evolvent.operators.differential.field_checks import check_map_size
+from evolvent.operators.differential.field_checks import check_fields, check_map_size
 from evolvent.operators.differential.inference import FixedConvolution, HasOrdinaryForm
-from evolvent.operators.differential.stencils import Discretisation, FiniteDifferences, FittedGaussian, rotated_stencils
+from evolvent.operators.differential.stencils import (
+    Discretisation,
+    FiniteDifferences,
+    given_or_fitted,
+    rotated_stencils,
+)
 
 Basis: TypeAlias = Literal["complete", "band_limited"]
 
@@ -78,13 +83,14 @@ class SteerablePDO(FieldOperator, HasOrdinaryForm, ConstantsModule):
         basis: Basis = "complete",
     ) -> None:
         super().__init__()
+        check_fields(self, in_field, out_field)
         if in_field.group != out_field.group:
             raise ConfigError(
                 f"a map from {in_field} to {out_field} needs fields of one group. Use GroupRestriction before it."
             )
         check_choice("basis", basis, get_args(Basis))
         self.in_field, self.out_field, self.order = in_field, out_field, order
-        self.discretisation = FittedGaussian() if discretisation is None else discretisation
+        self.discretisation = given_or_fitted(discretisation)
         self.discretisation.check_order(order, f"SteerablePDO from {in_field} to {out_field}")
         self.padding = self.discretisation.size // 2 if padding is None else padding
         check_whole(0, padding=self.padding)

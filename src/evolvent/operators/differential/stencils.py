@@ -9,7 +9,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from evolvent._core.checks import check_positive, check_whole
+from evolvent._core.checks import check_positive, check_whole, told
 from evolvent._core.errors import ConfigError
 from evolvent.groups import Group, derivative_representation, derivative_scales, multi_indices
 
@@ -55,6 +55,18 @@ class Discretisation(ABC):
                 f"{_begins(layer)}derivatives of order {order} need stencils of at least {least} pixels along a side, "
                 f"got size {self.size}. Use a larger size or a lower order."
             )
+
+
+def given_or_fitted(discretisation: Discretisation | None) -> Discretisation:
+    """The discretisation of a layer; :class:`FittedGaussian` unless given."""
+    if discretisation is None:
+        return FittedGaussian()
+    if not isinstance(discretisation, Discretisation):
+        raise ConfigError(
+            "discretisation is a Discretisation such as FittedGaussian(5), GaussianDerivatives(5) or "
+            f"FiniteDifferences(5), got {told(discretisation)}."
+        )
+    return discretisation
 
 
 @dataclass(frozen=True)

@@ -108,9 +108,8 @@ def _keep(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
 
 def _backward(ctx: Any, g: Tensor) -> tuple[Tensor, Tensor, None, None]:
     u, coefficients, stencils = ctx.saved_tensors
-    if torch.is_grad_enabled():  # second derivatives are asked for
-        answer = _weighted_sum(u, coefficients, stencils, ctx.padding)
-        to_u, to_a = torch.autograd.grad(answer, (u, coefficients), g, create_graph=True)
+    if torch.is_grad_enabled():  # second derivatives are asked for; u and coefficients count as independent
+        to_u, to_a = torch.func.vjp(lambda u, a: _weighted_sum(u, a, stencils, ctx.padding), u, coefficients)[1](g)
     else:
         to_u, to_a = tap_sum_backward(g, u, coefficients, stencils, ctx.padding)
     return to_u, to_a, None, None
