@@ -21,6 +21,7 @@ from evolvent.data import (
     write_example,
     write_npz,
 )
+from evolvent.data.own.parts import OwnDataWarning
 from evolvent.errors import ConfigError, DataError, EvolventError, ShapeError, UnknownNameError
 
 LABELS = np.arange(10) % 2
@@ -198,6 +199,13 @@ def test_data_sets_without_length_or_labels_are_refused():
         from_dataset(list(torch.zeros(3, 4, 4)))
 
 
+def test_grey_levels_as_labels_of_masks_are_questioned():
+    masks = np.zeros((10, 4, 6), np.uint8)
+    masks[:, 0], masks[:, 1] = 128, 255
+    with pytest.warns(OwnDataWarning, match="labels up to 128, so 129 classes, but 2 occur"):
+        from_arrays(np.zeros((10, 4, 6), np.uint8), masks)
+
+
 @pytest.mark.parametrize("names", [("x", "y"), ("images", "labels"), ("x_train", "y_train")])
 def test_archives(tmp_path, names):
     path = tmp_path / "mine.npz"
@@ -207,6 +215,9 @@ def test_archives(tmp_path, names):
     assert found.section == {"npz": str(path), "test": 0.2}
     assert "mine.npz in" in found.source
     assert check_own(path).train.count == 8
+    np.savez(path, x=X, y=LABELS, x_val=X, y_val=LABELS)
+    with pytest.warns(OwnDataWarning, match="arrays that are not used: x_val, y_val"):
+        from_npz(path)
     np.savez(path, x=X, y=LABELS, x_test=X)
     with pytest.raises(DataError, match="has x_test without its other half"):
         from_npz(path)

@@ -9,6 +9,7 @@ from PIL import Image
 
 from evolvent.data import ImageFiles, Stretched, check_own, from_folder, picture_reader, write_example
 from evolvent.data.own import folder as folders
+from evolvent.data.own.parts import OwnDataWarning
 from evolvent.errors import ConfigError, DataError, ModelFileError
 
 
@@ -49,6 +50,14 @@ def test_a_fifth_tests_unless_told_and_the_draw_repeats(classes):
     assert len(one.test) == 2
     assert torch.equal(one.test.images, two.test.images)
     assert one.fingerprint == two.fingerprint
+
+
+def test_pictures_that_are_not_read_are_named(classes):
+    save(classes / "cat" / "scan.tif", grey(3))
+    save(classes / "cat" / "more" / "0.png", grey(3))
+    (classes / "dog" / "Thumbs.db").touch()
+    with pytest.warns(OwnDataWarning, match=r"cat also has 1 \.tif, 1 folder, which are not read"):
+        assert from_folder(classes, test=0.4).train.class_counts() == (3, 3)
 
 
 @pytest.mark.parametrize("names", [("train", "test"), ("training", "val"), ("Train", "Test")])

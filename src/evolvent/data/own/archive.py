@@ -9,11 +9,12 @@ from pathlib import Path
 import numpy as np
 
 from evolvent._core.checks import check_path
-from evolvent._core.errors import DataError
+from evolvent._core.errors import DataError, shortened
 from evolvent._core.files import atomic_path
 from evolvent.data.formats.npz import read_fields
 from evolvent.data.image_set import ImageData, ImageSet
 from evolvent.data.own.arrays import from_arrays
+from evolvent.data.own.parts import warn_of_data
 from evolvent.data.own.point_set import PointData
 
 _TRAIN = (("x", "y"), ("images", "labels"), ("x_train", "y_train"), ("train_images", "train_labels"))
@@ -43,6 +44,11 @@ def from_npz(path: str | os.PathLike[str], *, test: float | None = None) -> Imag
         raise DataError(f"{path} must have the arrays x and y, or images and labels; it has {_listed(path)}.")
     if held is None and (alone := [name for pair in _TEST for name in pair if name in fields]):
         raise DataError(f"{path} has {alone[0]} without its other half. Give both x_test and y_test, or neither.")
+    if unused := sorted(set(_stored(path)) - _KNOWN):
+        warn_of_data(
+            f"{path} has arrays that are not used: {shortened(', '.join(unused), 60)}. Those that are used are x, y, "
+            "x_test, y_test, classes and columns."
+        )
     names = {key: fields[key].astype(str).tolist() for key in _NAMES if key in fields}
     found = from_arrays(*train, *(held or ()), test=test, name=path.stem, **names)
     section = {"npz": str(path)} | ({} if test is None else {"test": test})
@@ -72,5 +78,10 @@ def _pair(fields: dict[str, np.ndarray], names: tuple[tuple[str, str], ...]) -> 
 
 
 def _listed(path: Path) -> str:
+    return ", ".join(_stored(path)[:8]) or "none"
+
+
+def _stored(path: Path) -> list[str]:
+    """Names of the arrays in an archive."""
     with np.load(path, allow_pickle=False) as archive:
-        return ", ".join(archive.files[:8]) or "none"
+        return list(archive.files)

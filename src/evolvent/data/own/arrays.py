@@ -12,10 +12,17 @@ from torch import Tensor
 
 from evolvent._core.errors import DataError
 from evolvent.data.image_set import ImageData, ImageSet
-from evolvent.data.own.parts import class_numbers, held_out_rows, refuse_second_test, refuse_unknown_test
+from evolvent.data.own.parts import (
+    class_numbers,
+    held_out_rows,
+    refuse_second_test,
+    refuse_unknown_test,
+    warn_of_data,
+)
 from evolvent.data.own.point_set import PointData
 
 IGNORE = 255
+_FEW = 4  # classes for each that occurs in masks, above which labels are probably grey levels
 _USUAL_CHANNELS = (1, 3)
 LARGEST = float(np.finfo(np.float32).max)
 
@@ -154,6 +161,11 @@ def masked_sets(parts: Sequence[tuple[Tensor, np.ndarray]], classes: Sequence[st
     if known.size == 0:
         raise DataError(f"{what}: no pixel has a class; 255 stands for none.")
     count = 2 if drawn else max(2, int(known.max()) + 1)
+    if classes is None and count > _FEW * known.size:
+        warn_of_data(
+            f"{what}: masks have labels up to {count - 1}, so {count} classes, but {known.size} occur. If they "
+            "are grey levels of a drawing, number them 0, 1, 2, ...; if not, name the classes."
+        )
     names = tuple(map(str, classes)) if classes else ("background", "foreground") if drawn else numbered(count)
     if count > len(names):
         raise DataError(f"{what}: {len(names)} classes are named, but masks have labels up to {count - 1}.")

@@ -16,7 +16,7 @@ from evolvent.data.formats.arrays import parsing
 from evolvent.data.image_files import ImageFiles
 from evolvent.data.image_set import ImageData, ImageSet
 from evolvent.data.own.arrays import image_data, masked_sets
-from evolvent.data.own.parts import check_size, refuse_second_test
+from evolvent.data.own.parts import check_size, refuse_second_test, warn_of_data
 from evolvent.data.picture_readers import SUFFIXES, Stretched, picture_form, read_mask
 
 _PARTS = {
@@ -26,6 +26,7 @@ _PARTS = {
 }
 _IMAGES, _MASKS = ("images", "imgs"), ("masks", "labels")
 _NAMES_FILE = "classes.txt"
+_OTHER_PICTURES = frozenset({".bmp", ".gif", ".heic", ".pgm", ".ppm", ".tif", ".tiff", ".webp"})
 _MOST_BYTES = 1 << 30  # of images that are kept in memory; larger sets stay in their files
 
 
@@ -77,6 +78,7 @@ class _Listing:
             if not files:
                 kinds = ", ".join(sorted({p.suffix for p in inner.iterdir() if p.is_file()})[:4]) or "nothing"
                 raise DataError(f"{inner} has no PNG or JPEG images, it has {kinds}. Fill or delete the folder.")
+            _warn_of_unread(inner)
             names += [f"{inner.name}/{path.name}" for path in files]
             labels += [inner.name] * len(files)
         return cls(folder, names, labels)
@@ -122,6 +124,19 @@ def _folders(folder: Path) -> list[Path]:
 def _files(folder: Path, suffixes: Sequence[str]) -> list[Path]:
     found = (path for path in folder.iterdir() if path.suffix.lower() in suffixes and not path.name.startswith("."))
     return sorted(path for path in found if path.is_file())
+
+
+def _warn_of_unread(folder: Path) -> None:
+    """Say which pictures and folders in the folder of a class are not read."""
+    inner = len(_folders(folder))
+    other = Counter(path.suffix.lower() for path in folder.iterdir() if path.suffix.lower() in _OTHER_PICTURES)
+    unread = [f"{count} {suffix}" for suffix, count in sorted(other.items())]
+    unread += [f"{inner} folder{'s' if inner > 1 else ''}"] if inner else []
+    if unread:
+        warn_of_data(
+            f"{folder} also has {', '.join(unread)}, which are not read. Convert pictures to PNG or JPEG, and put all "
+            "images of a class directly into its folder."
+        )
 
 
 def _size(found: dict[str, _Listing], resize: tuple[int, int] | None, root: Path) -> Stretched:

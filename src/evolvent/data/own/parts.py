@@ -1,7 +1,8 @@
-"""Labels as class numbers, and the test part of data that have none."""
+"""Labels as class numbers, the test part of data that have none, and what is not used of what was given."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from numbers import Integral
 from typing import Any
@@ -19,6 +20,15 @@ from evolvent.data.splits import share, stratified
 DEFAULT_TEST = 0.2
 MOST_CLASSES = 10_000
 _SPLIT_SEED = 0  # the same rows on every machine and in every run
+
+
+class OwnDataWarning(UserWarning):
+    """A part of your own data is not used, or probably not meant as it is read."""
+
+
+def warn_of_data(text: str) -> None:
+    """Say what is not used, or probably not meant."""
+    warnings.warn(text, OwnDataWarning, stacklevel=3)
 
 
 def class_numbers(
