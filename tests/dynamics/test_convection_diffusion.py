@@ -124,7 +124,7 @@ def test_dropout_acts_in_training_alone_and_with_every_stepwise_flow():
 
 def test_explicit_steps_are_checked_on_the_graph():
     x = torch.randn(20, 3, dtype=torch.float64)
-    with pytest.raises(ConfigError, match="gamma = 5 is unstable"):
+    with pytest.raises(ConfigError, match="gamma = 5 is too large"):
         on_graph(evolution(gamma=5.0), graph())(x)
     with pytest.warns(UserWarning, match="grow"):
         on_graph(evolution(gamma=5.0, allow_unstable=True), graph())(x)

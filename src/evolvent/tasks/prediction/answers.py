@@ -25,6 +25,7 @@ class Predictions:
         classes: names of all classes.
         probabilities: what the network gives each class, (N, classes).
 
+    >>> import torch
     >>> found = Predictions(["a.png"], ("cat", "dog"), torch.tensor([[0.25, 0.75]]))
     >>> found.labels, found.confidence
     (['dog'], [0.75])
