@@ -230,6 +230,16 @@ def test_coefficients_are_the_best_and_needless_terms_are_left_out():
     assert discovery.residual_of(u).abs().max() < 1e-12
 
 
+def test_coefficients_are_stored_to_the_last_digit(tmp_path):
+    terms = polynomial_terms(("x",), 1, 1)
+    written, read = Discovery(terms), Discovery(terms)
+    written.equation.alpha.copy_(torch.tensor([0.1, 0.0, 1e-60, -torch.pi], dtype=torch.float64))
+    written.write(tmp_path / "equation.json")
+    read.read(tmp_path / "equation.json")
+    assert torch.equal(read.equation.alpha, written.equation.alpha)
+    assert read.active.tolist() == [True, False, True, True]
+
+
 def test_the_gradient_with_coefficients_eliminated_is_that_of_the_minimum():
     """Against finite differences of the minimum itself."""
     torch.manual_seed(0)

@@ -109,8 +109,9 @@ class Discovery(nn.Module):
         except (OSError, ValueError, KeyError, TypeError) as error:
             reason = shortened(str(error))
             raise DataError(f"{path} does not have the coefficients of the equation ({reason}). Train again.") from None
-        self.equation.alpha.copy_(torch.tensor(values))
-        self.active.copy_(torch.tensor(values) != 0)
+        alpha = torch.tensor(values, dtype=torch.float64)
+        self.equation.alpha.copy_(alpha)
+        self.active.copy_(alpha != 0)
 
     def _loss(self, u: Derivatives, kept: Sequence[int]) -> float:
         u_t, columns = u.of(self.equation.time, 1), self.columns(u, kept)

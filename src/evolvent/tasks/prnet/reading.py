@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
 import torch
 
 from evolvent._core.errors import ModelFileError, shortened
-from evolvent._core.files import write_json
-from evolvent._core.plain import plain
-from evolvent._core.seals import sealed, unsealed
+from evolvent._core.seals import read_sealed, write_sealed
 from evolvent.equations import Derivatives, GoverningEquation
 from evolvent.tasks.findings import Table
 
@@ -56,16 +53,16 @@ def save_equation(equation: GoverningEquation, folder: Path) -> None:
     """Write the coefficients, by term, beside a saved model, which does not need them."""
     values = dict(zip((term.text for term in equation.terms), equation.alpha.tolist(), strict=True))
     found = {"equation": equation.text(), "latex": equation.latex(), "coefficients": values}
-    write_json(folder / _FILE, sealed(plain(found)))
+    write_sealed(folder / _FILE, found)
 
 
 @torch.no_grad()
 def load_equation(equation: GoverningEquation, folder: Path) -> None:
     """Read what :func:`save_equation` wrote into an equation with the same terms."""
     try:
-        values = unsealed(json.loads((folder / _FILE).read_text(encoding="utf-8")), _FILE)["coefficients"]
+        values = read_sealed(folder / _FILE)["coefficients"]
         numbers = [float(values[term.text]) for term in equation.terms]
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (OSError, ValueError, KeyError, TypeError) as error:
         reason = shortened(str(error))
         raise ModelFileError(f"{folder / _FILE} does not hold the coefficients of this equation ({reason}).") from None
-    equation.alpha.copy_(torch.tensor(numbers))
+    equation.alpha.copy_(torch.tensor(numbers, dtype=torch.float64))
