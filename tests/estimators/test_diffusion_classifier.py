@@ -6,7 +6,7 @@ import warnings
 import numpy as np
 import pytest
 import torch
-from scipy.sparse import block_diag, csr_array
+from scipy.sparse import block_diag, coo_array, csr_array
 from sklearn.base import clone
 from sklearn.datasets import load_digits, load_iris, make_moons
 from sklearn.exceptions import NotFittedError
@@ -264,6 +264,58 @@ def test_a_point_that_is_hardly_connected_does_not_spoil_the_others(moons, weake
     found = ev.DiffusionClassifier(metric="precomputed").fit(weights, np.append(few, label)).transduction_
     np.testing.assert_array_equal(found[:400], y)
     assert found[400] == (label if label == 1 else -1 if weakest < 1e-30 else y[0])
+
+
+def moons_and_more(moons, *edges):
+    """Weights of the moons with further points, joined by edges (point, point, weight)."""
+    x, _, _ = moons
+    count = 1 + max(first for first, _, _ in edges)
+    weights = np.zeros((count, count))
+    weights[:400, :400] = np.exp(-np.square(x[:, None] - x).sum(axis=2) / 0.02)
+    for first, second, weight in edges:
+        weights[first, second] = weight
+    return weights
+
+
+@pytest.mark.parametrize("weakest", [1e-6, 1e-12])
+@pytest.mark.parametrize("label", [-1, 1])
+def test_a_hardly_connected_pair_does_not_spoil_the_others(moons, weakest, label):
+    _, y, few = moons
+    weights = moons_and_more(moons, (400, 0, weakest), (401, 400, 1e-3))
+    found = ev.DiffusionClassifier(metric="precomputed").fit(weights, np.append(few, [-1, label])).transduction_
+    np.testing.assert_array_equal(found[:400], y)
+    assert (found[400:] >= 0).all()
+
+
+def test_a_chain_of_ever_weaker_edges_has_the_class_of_where_it_begins(moons):
+    _, y, few = moons
+    weights = moons_and_more(moons, (400, 0, 1e-4), (401, 400, 1e-8), (402, 401, 1e-12))
+    found = ev.DiffusionClassifier(metric="precomputed").fit(weights, np.append(few, [-1, -1, -1]))
+    assert found.transduction_[400:].tolist() == [y[0]] * 3
+    assert (found.label_distributions_.sum(axis=1) > 0.99).all()
+
+
+def test_a_loosely_connected_part_keeps_its_own_labels(moons):
+    """The moons twice: the second ones have weights a million times smaller, and hang on the first by one of them."""
+    _, y, few = moons
+    once = moons_and_more(moons, (399, 398, 1.0))
+    weights = np.block([[once, np.zeros((400, 400))], [np.zeros((400, 400)), 1e-6 * once]])
+    weights[400, 0] = 1e-6
+    found = ev.DiffusionClassifier(metric="precomputed").fit(weights, np.append(few, few)).transduction_
+    assert (found == np.append(y, y)).mean() > 0.97
+
+
+def test_a_point_that_is_joined_to_all_others_does_not_decide_for_them():
+    """Two rings and a hub."""
+    size = 5500
+    each = np.arange(2 * size)
+    next_one = np.where(each % size == size - 1, each - size + 1, each + 1)
+    rows, columns = np.append(each, each), np.append(next_one, np.full_like(each, 2 * size))
+    graph = coo_array((np.ones(len(rows)), (rows, columns)), shape=(2 * size + 1, 2 * size + 1)).tocsr()
+    y = np.append(each // size, 0)
+    few = np.where(np.arange(2 * size + 1) % 5, -1, y)
+    found = ev.DiffusionClassifier(metric="precomputed").fit(graph, few).transduction_
+    assert (found == y)[:-1].mean() > 0.99
 
 
 def test_points_whose_distances_are_not_finite_are_refused(moons):

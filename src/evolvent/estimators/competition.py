@@ -23,6 +23,7 @@ Tell: TypeAlias = Callable[[float], None]
 Stage: TypeAlias = Callable[[str], Tell]
 
 _HARDLY = 1e-3  # share of its neighbours' degree below which a node is hardly connected
+_LOOSE = 1e-2  # share of the median degree below which a node's heat counts by its degree
 _FAINT = 1e-2  # share of the mean heat below which a node's heat may be rounding
 _LONG = 100.0  # steps of a random walk that are enough, as a rule
 _FARTHER = 16  # times as many steps where they are not,
@@ -107,8 +108,8 @@ class _Competition:
 
     def _labels_spread(self, name: str) -> tuple[Tensor, Tensor]:
         spread = self.heat(self.labels, self.far_time, _LABELS_TOLERANCE, self.stage(name))
-        near = _reached(spread) | self.labels.any(dim=1)
-        return _per_class(spread * near[:, None]), near
+        near = self.heat.reaches(spread) | self.labels.any(dim=1)
+        return self.heat.per_class(spread * near[:, None]), near
 
     @cached_property
     def connected(self) -> Tensor:
@@ -127,9 +128,10 @@ class _Competition:
 
     def compete(self, classes: Tensor, name: str, time: float | None = None) -> tuple[Tensor, Tensor]:
         """What is found when nodes spread their classes, and which nodes their heat reaches."""
-        sources = _per_class(_one_hot(classes, self.labels))
+        sources = _one_hot(classes, self.labels)
+        sources = sources / sources.sum(dim=0).clamp_min(1)
         spread = self.heat(sources, time or self.time, _NODES_TOLERANCE, self.stage(name))
-        return torch.lerp(self.from_labels, _per_class(spread), self.share), _reached(spread)
+        return torch.lerp(self.from_labels, self.heat.per_class(spread), self.share), self.heat.reaches(spread)
 
     def reach(self, found: Tensor, known: Tensor, beyond: Tensor) -> tuple[Tensor, Tensor]:
         """Go on to nodes that heat has not reached; ``beyond`` are the next ones."""
@@ -148,14 +150,20 @@ class _Heat:
     r"""One implicit step of the heat flow of a graph, :math:`(D + t L)^{-1}` by conjugate gradients.
 
     A node of little degree :math:`d` turns a unit of heat into :math:`1 / d`, more than all others together if it is
-    hardly connected. Such nodes have the mean of their neighbours instead; what they send to these is as it was.
+    hardly connected. Such nodes have the mean of their neighbours instead; what they send to these is as it was. Where
+    many nodes are loosely connected, each counts in sums over the graph by its degree.
     """
 
     def __init__(self, weights: SparseMatrix) -> None:
         loops = weights.rows == weights.columns
         self.weights = weights.with_values(weights.values.masked_fill(loops, 0))
         self.degrees = self.weights.row_sums()
-        self.hardly = self.degrees < _HARDLY * self._mean_of_neighbours(self.degrees[:, None])[:, 0]
+        connected = self.degrees[self.degrees > 0]
+        usual = connected.median() if len(connected) else self.degrees.new_ones(())
+        around = self.weights.product(self.degrees.clamp_max(usual)[:, None])[:, 0]  # hubs are no measure of others
+        around = around / self.degrees.clamp_min(torch.finfo(around.dtype).tiny)
+        self.hardly = self.degrees < _HARDLY * around
+        self.counted = torch.where(self.degrees < _LOOSE * usual, self.degrees / usual, 1)
 
     def __call__(self, sources: Tensor, time: float, tolerance: float, tell: Tell) -> Tensor:
         diagonal = torch.where(self.degrees > 0, (1 + time) * self.degrees, 1)  # a node alone keeps its heat
@@ -165,13 +173,29 @@ class _Heat:
 
         found = conjugate_gradients(product, sources, diagonal, tolerance=tolerance, tell=tell)
         found.clamp_(min=0)  # as the solution is, but for rounding
-        if bool(self.hardly.any()):
-            means = self._mean_of_neighbours(found.masked_fill(self.hardly[:, None], 0))
-            found = torch.where(self.hardly[:, None], means, found)
-        return found
+        return self._passed_on(found) if bool(self.hardly.any()) else found
 
-    def _mean_of_neighbours(self, u: Tensor) -> Tensor:
-        return self.weights.product(u) / self.degrees.clamp_min(torch.finfo(u.dtype).tiny)[:, None]
+    def _passed_on(self, heat: Tensor) -> Tensor:
+        """Heat with that of hardly connected nodes replaced by the mean of their neighbours, nearer nodes first."""
+        left = self.hardly
+        while bool(left.any()):
+            has = (~left).to(heat.dtype)[:, None]
+            share = self.weights.product(has)
+            now = left[:, None] & (share > 0)
+            if not bool(now.any()):
+                break  # a part of the graph without other nodes
+            means = self.weights.product(heat * has) / share.clamp_min(torch.finfo(heat.dtype).tiny)
+            heat, left = torch.where(now, means, heat), left & ~now[:, 0]
+        return heat
+
+    def per_class(self, heat: Tensor) -> Tensor:
+        """Each class's heat divided by its sum."""
+        return heat / (self.counted @ heat).clamp_min(torch.finfo(heat.dtype).tiny)
+
+    def reaches(self, heat: Tensor) -> Tensor:
+        """Which nodes have more than hardly any heat."""
+        total = heat.sum(dim=1)
+        return total > _FAINT * (self.counted @ total) / self.counted.sum().clamp_min(1)
 
     def next_to(self, nodes: Tensor) -> Tensor:
         """Which nodes are not among these, but next to one of them."""
@@ -187,16 +211,6 @@ def _neighbours_together(weights: SparseMatrix) -> tuple[SparseMatrix, Tensor]:
     found = reverse_cuthill_mckee(weights.to_scipy(), symmetric_mode=True)
     order = torch.from_numpy(found.astype("int64")).to(weights.device)
     return subgraph(weights, order), order
-
-
-def _reached(heat: Tensor) -> Tensor:
-    total = heat.sum(dim=1)
-    return total > _FAINT * total.mean()
-
-
-def _per_class(heat: Tensor) -> Tensor:
-    """Each class's heat divided by its sum."""
-    return heat / heat.sum(dim=0).clamp_min(torch.finfo(heat.dtype).tiny)
 
 
 def _one_hot(classes: Tensor, like: Tensor) -> Tensor:
