@@ -16,7 +16,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import evolvent as ev
-from evolvent.errors import ConfigError, DataError, ShapeError, UnknownNameError
+from evolvent.errors import ConfigError, ShapeError, UnknownNameError
 from evolvent.estimators import PointGraph
 
 MARK = "-1 marks points without label, so it is no class"
@@ -318,10 +318,13 @@ def test_a_point_that_is_joined_to_all_others_does_not_decide_for_them():
     assert (found == y)[:-1].mean() > 0.99
 
 
-def test_points_whose_distances_are_not_finite_are_refused(moons):
+@pytest.mark.parametrize("unit", [2.0**-800, 2.0**800])
+def test_the_unit_of_points_has_no_effect(moons, unit):
     x, _, few = moons
-    with pytest.raises(DataError, match=r"must their squares.* change the unit"):
-        ev.DiffusionClassifier().fit(1e200 * x, few)
+    plain, other = (ev.DiffusionClassifier().fit(u * x, few) for u in (1.0, unit))
+    np.testing.assert_array_equal(plain.label_distributions_, other.label_distributions_)
+    np.testing.assert_array_equal(plain.predict_proba(x + 0.01), other.predict_proba(unit * (x + 0.01)))
+    assert np.isfinite(plain.predict_proba(1e300 * x)).all()
 
 
 def test_one_class_and_a_graph_without_edges_are_warned_of(moons):

@@ -48,6 +48,13 @@ def test_rounding_does_not_tell_points_at_one_place_apart():
     torch.testing.assert_close(dense, sparse, rtol=0, atol=0)
 
 
+def test_near_points_are_not_taken_for_one():
+    x = torch.randn(20, 64)
+    pairs = torch.cat([x, x + 1e-3 * torch.randn(20, 64)])
+    exact = gaussian_affinity(pairs.double(), 6, sigma_neighbour=1).dense()
+    torch.testing.assert_close(dense_affinity(pairs, 6, sigma_neighbour=1).double(), exact, rtol=0, atol=1e-4)
+
+
 def test_batches_are_sets_of_their_own():
     x = torch.randn(3, 2, 8, 4)
     batch = dense_affinity(x, 4, sigma_neighbour=2)

@@ -67,7 +67,13 @@ def test_undirected_takes_the_larger_weight():
     torch.testing.assert_close(undirected(full), torch.maximum(full, full.T))
 
 
-@pytest.mark.parametrize("takes", [connected_components, largest_eigenvalue])
+@pytest.mark.parametrize(
+    "takes",
+    [
+        connected_components, largest_eigenvalue, largest_stable_step, eigenvalue_bound,
+        lambda weights: subgraph(weights, torch.arange(2)),
+    ],
+)  # fmt: skip
 def test_a_dense_graph_is_refused_where_only_sparse_ones_are_taken(takes):
     with pytest.raises(ShapeError, match=r"a graph is a SparseMatrix .*from_dense"):
         takes(torch.eye(3))

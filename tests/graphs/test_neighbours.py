@@ -69,3 +69,9 @@ def test_large_sets_choose_their_search_and_report_progress():
 def test_bad_input(x, k, error, message):
     with pytest.raises(error, match=message):
         nearest_neighbours(x, k)
+
+
+@pytest.mark.parametrize("coordinates", [1, 2])
+def test_numbers_whose_distances_overflow_are_refused(coordinates):
+    with pytest.raises(DataError, match=r"so must their squares"):
+        nearest_neighbours(torch.full((5, coordinates), 1e200, dtype=torch.float64), 2)

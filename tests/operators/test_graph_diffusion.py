@@ -174,7 +174,7 @@ def test_weights_that_no_graph_has_are_refused(weight):
 
 @pytest.mark.parametrize("method", ["explicit", "implicit", "exponential"])
 def test_whole_numbers_do_not_diffuse(method):
-    with pytest.raises(ShapeError, match=r"u.float\(\)"):
+    with pytest.raises(ShapeError, match=r"as_tensor\(u\).float\(\)"):
         GraphDiffusion(graph("row")).flow(torch.ones(30, 2, dtype=torch.int64), 0.5, method)
 
 
@@ -183,10 +183,15 @@ def test_complex_features_diffuse_by_their_parts(method):
     diffusion, u = GraphDiffusion(graph("row")), torch.randn(30, 2, dtype=torch.complex128)
     parts = torch.complex(diffusion.flow(u.real, 0.5, method), diffusion.flow(u.imag, 0.5, method))
     torch.testing.assert_close(diffusion.flow(u, 0.5, method), parts)
+    torch.testing.assert_close(diffusion.flow(u.conj(), 0.5, method), parts.conj())
+    u.requires_grad_()
+    (gradient,) = torch.autograd.grad((diffusion.flow(u, 0.5, method).conj() * parts).sum().real, u)
+    assert gradient.isfinite().all()
 
 
 def test_the_laplacian_of_whole_numbers_is_refused():
     diffusion, u = GraphDiffusion(graph("row")), torch.ones(30, 2, dtype=torch.int64)
     for act in (diffusion, diffusion.adjoint):
-        with pytest.raises(ShapeError, match=r"u.float\(\)"):
-            act(u)
+        for wrong in (u, u.tolist()):
+            with pytest.raises(ShapeError, match=r"as_tensor\(u\).float\(\)"):
+                act(wrong)

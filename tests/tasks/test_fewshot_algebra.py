@@ -118,7 +118,7 @@ def test_coefficients_are_those_of_sgd():
         assert (a[t + 1] * 2.0 + c[t + 1] @ gradients).item() == pytest.approx(theta.item(), abs=1e-14)
 
 
-@pytest.mark.parametrize("rates", [[], [0.1, 0.0], [float("nan")]])
+@pytest.mark.parametrize("rates", [[], [0.1, 0.0], [float("nan")], None, ["0.1"], [None], 0.1])
 def test_descent_refuses_impossible_rates(rates):
     with pytest.raises(ConfigError):
         Descent(rates)

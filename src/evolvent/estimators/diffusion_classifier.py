@@ -278,8 +278,8 @@ def _graph_of(X: Any) -> SparseMatrix:
             "holds weights: large ones connect.",
             stacklevel=3,
         )
-    values = np.ldexp(entries.data, -np.frexp(largest)[1])
-    kept = edges & (values > _WEAKEST)
+    values = np.ldexp(np.where(edges, entries.data, 0.0), -np.frexp(largest)[1])
+    kept = values > _WEAKEST
     graph = csr_array((values[kept], (entries.row[kept], entries.col[kept])), shape=entries.shape)
     return undirected(SparseMatrix.from_scipy(graph, torch.float32))
 

@@ -24,7 +24,7 @@ _ROWS_AT_A_TIME = 1 << 14  # new points whose neighbours are searched between tw
 class PointGraph:
     r"""The graph of a table of points, undirected: :math:`\tfrac12 (W + W^\top)`.
 
-    Points at the same place are one node.
+    Points at the same place are one node. The unit of their coordinates has no effect.
 
     Args:
         x: points.
@@ -35,7 +35,7 @@ class PointGraph:
     Attributes:
         weights: sparse, float32, (nodes, nodes).
         owner: the node of each point, int64 (N,).
-        nodes: where they lie, (nodes, d).
+        nodes: where they lie, (nodes, d), with 1 for the largest coordinate or a little less.
 
     Shape: (N, d).
 
@@ -48,7 +48,8 @@ class PointGraph:
         self, x: np.ndarray, neighbours: int = 10, search: Search = "auto", tell: Tell = lambda share: None
     ) -> None:
         first, self.owner = distinct_rows(x)
-        self.nodes = x[first]
+        self._exponent = -int(np.frexp(np.abs(x).max(initial=0.0))[1])
+        self.nodes = self._scaled(x[first])
         self.neighbours = min(int(neighbours), len(first) - 1)
         if not self.neighbours:
             self.scales, self.weights = np.ones(1), SparseMatrix.from_dense(torch.zeros(1, 1))
@@ -73,12 +74,18 @@ class PointGraph:
         found = np.empty((len(x), shares.shape[1]))
         for first in range(0, len(x), _ROWS_AT_A_TIME):
             part = slice(first, first + _ROWS_AT_A_TIME)
-            distances, nearest = search.kneighbors(x[part])
+            distances, nearest = search.kneighbors(self._scaled(x[part]))
             pair = torch.from_numpy(distances), torch.from_numpy(self.scales[nearest])
             weights = _weights(pair[0], pair[0][:, -1:], pair[1]).numpy()
             found[part] = np.einsum("ij,ijc->ic", weights, shares[nearest])
             tell(min(1.0, part.stop / len(x)))
         return found
+
+    def _scaled(self, x: np.ndarray) -> np.ndarray:
+        """In another unit, so that squares neither overflow nor vanish; new points may be far, but not without end."""
+        end = np.finfo(x.dtype).max ** 0.25
+        with np.errstate(over="ignore"):
+            return np.ldexp(x, self._exponent).clip(-end, end)
 
 
 def distinct_rows(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -18,8 +18,6 @@ from evolvent._core.errors import ConfigError, DataError, ShapeError
 from evolvent.graphs.neighbours import Search, nearest_neighbours
 from evolvent.graphs.sparse import SparseMatrix
 
-_ROUNDING = 32  # of a difference of sums of squares, in units of the last place
-
 
 def gaussian_affinity(
     x: Tensor,
@@ -98,18 +96,25 @@ def dense_affinity(
     norms = centred.square().sum(dim=-1)
     if not torch.compiler.is_compiling() and not bool(norms.isfinite().all()):
         raise DataError("points must be finite, and so must their squares; some are NaN, infinite or too large.")
-    sums = norms[..., :, None] + norms[..., None, :]
-    squares = sums - 2 * (centred @ centred.mT)
-    if sigma_neighbour:  # whose distance may be zero, which rounding must not hide
-        squares = squares.masked_fill(squares < _ROUNDING * torch.finfo(x.dtype).eps * sums, 0)
+    squares = norms[..., :, None] + norms[..., None, :] - 2 * (centred @ centred.mT)
     itself = torch.eye(count, dtype=torch.bool, device=x.device)
-    squares = squares.clamp(min=0).masked_fill(itself, -1)  # the point itself comes first
-    nearest, columns = squares.topk(others + 1, dim=-1, largest=False)
-    nearest = nearest.clamp(min=0)
+    squares = squares.masked_fill(itself, -torch.inf)  # the point itself comes first
+    nearest, columns = _exact(centred, squares.topk(others + 1, dim=-1, largest=False).indices)
     scale = nearest[..., sigma_neighbour, None] if sigma_neighbour else None
     near = slice(0, kept + 1) if include_self else slice(1, kept + 1)
     weights = _gaussian(nearest[..., near], sigma, scale)
     return torch.zeros_like(squares).scatter(-1, columns[..., near], weights)
+
+
+def _exact(x: Tensor, columns: Tensor) -> tuple[Tensor, Tensor]:
+    """Squared distances that hold to the last digits, of points (..., N, d) from these (..., N, k), in ascending order,
+    and the points' numbers in that order."""
+    sets = x.reshape(-1, *x.shape[-2:])
+    chosen = columns.reshape(len(sets), -1, 1) + x.shape[-2] * torch.arange(len(sets), device=x.device)[:, None, None]
+    others = sets.flatten(0, 1).index_select(0, chosen.flatten()).view(*columns.shape, x.shape[-1])
+    squares = (others - x[..., None, :]).square().sum(dim=-1)
+    order = squares.argsort(dim=-1, stable=True)
+    return squares.gather(-1, order), columns.gather(-1, order)
 
 
 def _check_sets(x: Tensor) -> None:

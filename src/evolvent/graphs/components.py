@@ -35,6 +35,7 @@ def largest_component(graph: SparseMatrix) -> Tensor:
 
 def subgraph(graph: SparseMatrix, nodes: Tensor) -> SparseMatrix:
     """The graph of some nodes, numbered anew in the order given, and of the edges between them."""
+    check_graph(graph)
     number = torch.full((len(graph),), -1, device=graph.device).index_copy_(
         0, nodes, torch.arange(len(nodes), device=graph.device)
     )

@@ -47,6 +47,7 @@ def _outer_eigenvalues(matrix: SparseMatrix, which: str, count: int) -> list[flo
 
 def eigenvalue_bound(matrix: SparseMatrix) -> float:
     r"""An upper bound of all :math:`|\lambda|` that costs one pass, :math:`\max_i \sum_j |l_{ij}|` (Gershgorin)."""
+    check_graph(matrix)
     return matrix.with_values(matrix.values.abs()).row_sums().max().item() if len(matrix) else 0.0
 
 
@@ -57,5 +58,6 @@ def largest_stable_step(matrix: SparseMatrix) -> float:
     :math:`I - \gamma L` has no negative entry and rows of sum one, so that values stay between the smallest and the
     largest (cf. Proposition 2 of Wang et al.); larger steps may be stable as well.
     """
+    check_graph(matrix)
     highest = largest_eigenvalue(matrix) / 2 if matrix.is_symmetric else matrix.diagonal().max().item()
     return 1 / highest if highest > 0 else float("inf")

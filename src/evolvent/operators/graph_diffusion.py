@@ -164,8 +164,11 @@ class GraphDiffusion(DiffusionOperator):
         )
 
     def _check_nodes(self, u: Tensor) -> None:
-        if not (u.is_floating_point() or u.is_complex()):
-            raise ShapeError(f"diffusion takes floating-point features, got {described(u)}. Convert them: u.float().")
+        if not isinstance(u, Tensor) or not (u.is_floating_point() or u.is_complex()):
+            raise ShapeError(
+                f"diffusion takes a tensor of floating-point features, got {described(u)}. Convert it: "
+                "torch.as_tensor(u).float()."
+            )
         if u.shape[:1] != (len(self.laplacian),):
             raise ShapeError(
                 f"diffusion on a graph of {len(self.laplacian)} nodes takes features with as many rows, got shape "
@@ -188,7 +191,7 @@ class GraphDiffusion(DiffusionOperator):
 
     def _solve(self, u: Tensor, h: float) -> Tensor:
         if u.is_complex():
-            return torch.view_as_complex(self._solve(torch.view_as_real(u), h))
+            return torch.view_as_complex(self._solve(torch.view_as_real(u.resolve_conj()), h))
         A = self.propagator(-h).to(u.device, u.dtype)
         if A.is_symmetric:
             return conjugate_gradients(A.product, u, A.diagonal())

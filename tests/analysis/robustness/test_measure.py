@@ -73,6 +73,25 @@ def test_steps_that_do_not_reach_the_budget_are_named(convnet, digits):
         measure_robustness(convnet, images, labels, attacks=["pgd"], eps=[3 / 255, 8 / 255], corruptions=[])
 
 
+class OneStep:
+    """An attack that has what is needed and inherits nothing."""
+
+    name = "one step"
+
+    def perturb(self, model, images, labels, eps, generator):
+        return (images + eps).clamp(max=1)
+
+
+def test_attacks_of_others_and_random_starts(convnet, digits):
+    images, labels = digits[0][:4], digits[1][:4]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        measure_robustness(convnet, images, labels, attacks=[OneStep()], eps=[3 / 255], corruptions=[])
+    random = PGD(random_start=True)
+    with pytest.warns(AttackWarning, match="do not reach 3/255"):
+        measure_robustness(convnet, images, labels, attacks=[random], eps=[3 / 255], corruptions=[])
+
+
 def test_a_model_in_training_mode_is_named_attacked_in_evaluation_and_put_back(digits):
     model = nn.Sequential(nn.Flatten(), nn.BatchNorm1d(64), nn.Dropout(0.5), nn.Linear(64, 10))
     model[1].eval()

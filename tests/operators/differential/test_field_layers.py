@@ -267,6 +267,24 @@ def test_half_precision_under_autocast(kind, field):
     assert v.dtype == torch.bfloat16
 
 
+@pytest.mark.parametrize("bias", [0.0, 0.1])
+def test_shortening_is_finite_in_half_precision(bias):
+    layer = NormActivation(VECTORS, bias).half()
+    assert layer(torch.zeros(1, VECTORS.channels, 2, 2, dtype=torch.float16)).isfinite().all()
+
+
+@pytest.mark.parametrize(
+    "field", [VECTORS, regular_fields(C8, 2), Field(direct_sum(irrep(C8, 1), trivial(C8)), 2)], ids=str
+)
+def test_no_images_leave_the_statistics_alone(field):
+    norm = FieldBatchNorm(field)
+    norm(torch.randn(2, field.channels, 3, 3))
+    before = {name: value.clone() for name, value in norm.state_dict().items() if "tracked" not in name}
+    assert norm(torch.zeros(0, field.channels, 3, 3)).shape == (0, field.channels, 3, 3)
+    for name, value in before.items():
+        assert torch.equal(norm.state_dict()[name], value)
+
+
 def test_shortening_is_its_formula_and_finite_at_zero():
     layer = NormActivation(VECTORS).double()
     nn.init.constant_(layer.bias, 0.7)

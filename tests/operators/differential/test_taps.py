@@ -6,6 +6,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch.autograd import forward_ad
 from torch.nn import functional as F
 
 from evolvent.errors import ShapeError
@@ -111,6 +112,25 @@ def test_coefficients_of_another_size_are_refused():
     u, a, s, _ = example()
     with pytest.raises(ShapeError, match="need coefficients"):
         apply_derivatives(u, a, s, 1)
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit.script.*:DeprecationWarning")
+def test_transforms_of_functions():
+    u, a, s = torch.randn(1, 4, 4, 4).double(), torch.randn(1, 6, 4, 4).double(), torch.randn(2, 3, 9).double()
+
+    def form(u):
+        return apply_derivatives(u, a, s, 1)
+
+    way = torch.randn_like(u)
+    expected = form(way)  # the map is linear
+    torch.testing.assert_close(torch.func.jvp(form, (u,), (way,))[1], expected)
+    with forward_ad.dual_level():
+        torch.testing.assert_close(forward_ad.unpack_dual(form(forward_ad.make_dual(u, way))).tangent, expected)
+    back = torch.func.grad(lambda u: (form(u) * expected).sum())(u)
+    assert (back * way).sum().item() == pytest.approx(expected.square().sum().item())
+    torch.testing.assert_close(
+        torch.vmap(lambda u: form(u[None])[0])(torch.cat([u, way])), torch.cat([form(u), expected])
+    )
 
 
 def test_second_derivatives():

@@ -80,7 +80,8 @@ class PGD(Attack):
         return found
 
     def reaches(self, eps: float) -> bool:
-        return self.step_size is None or self.steps * self.step_size >= 0.999 * eps
+        way = 2 * eps if self.random_start else eps  # from one side of the ball to the other
+        return self.step_size is None or self.steps * self.step_size >= 0.999 * way
 
     def _objective(self, labels: Tensor) -> Objective:
         return cross_entropy(labels) if self.loss == "ce" else lambda scores: -margin(scores, labels)

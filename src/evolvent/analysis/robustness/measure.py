@@ -163,7 +163,7 @@ def measure_robustness(
 
 def _warn_of_short_steps(attacks: Sequence[Attack], budgets: Sequence[float]) -> None:
     for attack in attacks:
-        beyond = [budget_text(eps) for eps in budgets if not attack.reaches(eps)]
+        beyond = [budget_text(eps) for eps in budgets if isinstance(attack, Attack) and not attack.reaches(eps)]
         if beyond:
             warnings.warn(
                 f"the steps of {attack.name} do not reach {', '.join(beyond)}, so that its figure there is too good. "

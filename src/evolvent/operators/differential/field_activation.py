@@ -103,7 +103,8 @@ class NormActivation(nn.Module):
     def forward(self, u: Tensor) -> Tensor:
         self.in_field.check(u, "NormActivation")
         v = self.in_field.fibres(u)
-        wide = v.to(torch.promote_types(v.dtype, self.bias.dtype))
+        dtype = torch.promote_types(v.dtype, self.bias.dtype)
+        wide = v.to(torch.promote_types(dtype, torch.float32))  # half precision has no 1e-12
         length = (wide.square().sum(dim=2, keepdim=True) + 1e-12).sqrt()
         shorter = F.relu(1 - self.bias.view(-1, 1, 1, 1) / length)
         return (wide * shorter).to(u.dtype).flatten(1, 2)

@@ -96,12 +96,13 @@ class _FibreBatchNorm(_NormBase):
 
     def forward(self, v: Tensor, directions: Tensor, coordinates: Tensor) -> Tensor:
         wide = v.to(torch.promote_types(v.dtype, self.weight.dtype))
-        mean = wide.mean(dim=(0, 3, 4)) @ coordinates.T if self.training else self.running_mean
+        measured = self.training and v.numel() > 0
+        mean = wide.mean(dim=(0, 3, 4)) @ coordinates.T if measured else self.running_mean
         assert mean is not None
         centred = wide - (mean @ directions.T)[:, :, None, None]
-        variance = centred.square().mean(dim=(0, 2, 3, 4)) if self.training else self.running_var
+        variance = centred.square().mean(dim=(0, 2, 3, 4)) if measured else self.running_var
         assert variance is not None
-        if self.training:
+        if measured:
             self._follow(mean, variance, v.numel() // len(variance))
         scale = self.weight * torch.rsqrt(variance + self.eps)
         shift = self.bias @ directions.T

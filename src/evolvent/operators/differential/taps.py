@@ -9,6 +9,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch._C._functorch import is_functorch_wrapped_tensor
+from torch.autograd.forward_ad import unpack_dual
 from torch.nn import functional as F
 from torch.utils.flop_counter import register_flop_formula
 
@@ -27,7 +29,8 @@ def apply_derivatives(u: Tensor, coefficients: Tensor, stencils: Tensor, padding
 
     The coefficients are contracted with the stencils first, and all partitions :math:`p` share the result. The backward
     pass computes it again, so nothing but the arguments is kept. On a CPU with a C++ compiler this is one compiled
-    pass, which ``torch.compile`` takes whole; elsewhere, and in exported programs, it is made of torch's operations.
+    pass, which ``torch.compile`` takes whole; elsewhere, in exported programs and under ``torch.func``, it is made of
+    torch's operations.
 
     Args:
         u: features, channels counted by partition p, field m, component g.
@@ -46,9 +49,16 @@ def apply_derivatives(u: Tensor, coefficients: Tensor, stencils: Tensor, padding
         )
     dtype = torch.promote_types(u.dtype, torch.float32)
     wide = u.to(dtype), coefficients.to(dtype), stencils.to(dtype)
-    form = window_sum if torch.compiler.is_exporting() else tap_sum
+    form = window_sum if torch.compiler.is_exporting() or _are_transformed(u, coefficients) else tap_sum
     with torch.autocast(u.device.type, enabled=False):
         return form(*wide, padding).to(u.dtype)
+
+
+def _are_transformed(*tensors: Tensor) -> bool:
+    """Whether ``torch.func`` or forward-mode derivatives follow them, of which a compiled pass knows nothing."""
+    if torch.compiler.is_compiling():
+        return False
+    return any(is_functorch_wrapped_tensor(x) or unpack_dual(x).tangent is not None for x in tensors)
 
 
 @torch.library.custom_op("evolvent::tap_sum", mutates_args=())

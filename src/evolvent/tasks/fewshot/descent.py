@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from evolvent._core.checks import check_not_negative, check_positive, check_share
+from evolvent._core.checks import check_not_negative, check_positive, check_share, told
 from evolvent._core.errors import ConfigError
 
 
@@ -33,10 +33,12 @@ class Descent:
     weight_decay: float = 1e-4
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "rates", [float(rate) for rate in self.rates])
-        if not self.rates:
-            raise ConfigError("there must be at least one epoch to train in a few-shot task, got none.")
+        if not isinstance(self.rates, Sequence) or not self.rates:
+            raise ConfigError(
+                f"rates are the learning rates of the epochs in a few-shot task, at least one, got {told(self.rates)}."
+            )
         check_positive(**{f"learning rate of epoch {t}": rate for t, rate in enumerate(self.rates)})
+        object.__setattr__(self, "rates", tuple(float(rate) for rate in self.rates))
         check_share(momentum=self.momentum)
         check_not_negative(weight_decay=self.weight_decay)
 

@@ -57,7 +57,7 @@ class Classifier:
         check_choice("method", self.method, get_args(Method))
         check_choice("reading", self.reading, get_args(Reading))
         check_not_negative(lam=self.lam, mu=self.mu, prototype_weight=self.prototype_weight)
-        check_whole(2, neighbours=self.neighbours)
+        check_whole(2 if self.reading == "code" else 1, neighbours=self.neighbours)
 
     def check_network(self, network: FewShotNetwork) -> None:
         """Refuse a network that is not that of the method."""

@@ -11,6 +11,8 @@ from torch.nn import functional as F
 from evolvent._core.checks import described
 from evolvent._core.errors import ConfigError, DataError, ShapeError
 
+_WHOLE = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
+
 
 @dataclass(frozen=True)
 class EpisodeObjective:
@@ -41,8 +43,9 @@ class EpisodeObjective:
 
     def __post_init__(self) -> None:
         labels = self.labels
-        if not isinstance(labels, Tensor) or labels.ndim != 2 or labels.dtype != torch.int64 or 0 in labels.shape:
-            raise ShapeError(f"labels of episodes are int64 (episodes, support points), got {described(labels)}.")
+        if not isinstance(labels, Tensor) or labels.ndim != 2 or labels.dtype not in _WHOLE or 0 in labels.shape:
+            raise ShapeError(f"labels of episodes are whole (episodes, support points), got {described(labels)}.")
+        object.__setattr__(self, "labels", labels.long())
         for weight, name in (("prototype_weight", "distances"), ("laplacian_weight", "laplacian")):
             if getattr(self, weight) and getattr(self, name) is None:
                 raise ConfigError(f"{weight} needs {name} as well, got None.")
@@ -58,6 +61,11 @@ class EpisodeObjective:
         low, high = (int(end) for end in self.labels.aminmax())
         if low < 0 or high >= classes:
             raise DataError(f"labels of episodes are classes 0 to {classes - 1}, got {low if low < 0 else high}.")
+        expected = {"distances": (episodes, x.shape[1] - support, classes), "laplacian": (*x.shape[:2], x.shape[1])}
+        for name, shape in expected.items():
+            given = getattr(self, name)
+            if given is not None and tuple(given.shape) != shape:
+                raise ShapeError(f"{name} of these episodes are of shape {shape}, got {described(given)}.")
 
     @property
     def sees_support_alone(self) -> bool:

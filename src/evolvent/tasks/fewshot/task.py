@@ -42,7 +42,7 @@ class FewShotSettings(TaskSettings):
     rectify: bool = Field(default=False, description="rectify prototypes by the query")
     prototype_weight: float = Field(default=0.0, ge=0, description="alpha of the prototypical loss")
     lam: float = Field(default=0.5, ge=0, description="lambda of label propagation")
-    neighbours: int = Field(default=3, ge=2, description="neighbours of a point in label propagation")
+    neighbours: int = Field(default=3, ge=1, description="neighbours of a point in label propagation")
     mu: float = Field(default=0.01, ge=0, description="weight of the external diffusion term")
     reading: Reading = Field(default="paper", description="which reading, where the paper and its code differ")
     picture: bool = Field(default=False, description="show the features of one episode before and after diffusion")
