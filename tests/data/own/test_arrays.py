@@ -1,6 +1,7 @@
 """The user's own arrays, data sets, archives and tables."""
 
 import pickle
+import re
 
 import numpy as np
 import pytest
@@ -192,6 +193,20 @@ def test_arrays_of_other_kinds():
         from_arrays(torch.eye(10).to_sparse(), LABELS)
 
 
+def test_tables_of_objects_are_numbers_or_words():
+    rows = [[k, k / 2] for k in range(10)]
+    found = from_arrays(np.array(rows, dtype=object), LABELS)
+    assert sorted(torch.cat([found.train[0], found.test[0]])[:, 0].tolist()) == list(range(10))
+    words = np.array(["a", "b"] * 5, dtype=object)
+    for gap in (None, float("nan")):
+        words[3] = gap
+        with pytest.raises(DataError, match=f"row 3 of 10 has {gap} among words. If it stands for a missing value"):
+            from_arrays(X, words)
+    rows[4][1] = None
+    with pytest.raises(DataError, match="row 4 of 10 has None among numbers"):
+        from_arrays(np.array(rows, dtype=object), LABELS)
+
+
 def test_data_sets_without_length_or_labels_are_refused():
     with pytest.raises(DataError, match="has no length"):
         from_dataset(iter([]))
@@ -277,6 +292,77 @@ def test_tables_with_and_without_names(tmp_path):
     assert from_csv(write(tmp_path / "years.csv", f"which,2020,2021\n{first}\n"), label="which").columns[0] == "2020"
 
 
+CATS = "1.5,0.5,cat\n2.5,1,dog\n3.5,2,cat\n4.5,3,dog\n5.5,4,cat\n"
+BITS = "1.5,0.5,0\n2.5,1,1\n3.5,2,0\n4.5,3,1\n5.5,4,0\n"
+WHOLE = "3,1,0\n4,2,1\n5,3,0\n6,4,1\n7,5,0\n"
+
+
+def count(points):
+    return len(points.train[0]) + len(points.test[0])
+
+
+@pytest.mark.parametrize("mark", ["?", "NA", "n/a", "NaN", "null", "None", "-"])
+def test_a_missing_value_in_line_1_is_no_name(tmp_path, mark):
+    found = from_csv(write(tmp_path / "t.csv", f"5.1,3.5,{mark}\n{BITS}"))
+    assert (found.columns, count(found)) == (("x0", "x1"), 6)
+    with pytest.raises(DataError, match=rf"line 1: '{re.escape(mark)}' in column 'x1' is not a finite number"):
+        from_csv(write(tmp_path / "t.csv", f"5,{mark},cat\n{CATS}"))
+    assert from_csv(write(tmp_path / "t.csv", f"{mark},b,c\n{CATS}")).columns == (mark, "b")
+
+
+@pytest.mark.parametrize(
+    ("head", "rows", "label", "columns"),
+    [
+        ("height,2019,species", CATS, None, ("height", "2019")),
+        ("height,2019,species", BITS, None, ("height", "2019")),
+        ("0,1,label", BITS, None, ("0", "1")),
+        ("0,1,label", CATS, "label", ("0", "1")),
+        ("2019,2020,growth", CATS, "growth", ("2019", "2020")),
+        ("400.5,401.5,kind", BITS, "kind", ("400.5", "401.5")),
+        ("0,1,2", CATS, 2, ("0", "1")),
+        ("0,1,2", BITS, "2", ("0", "1")),
+        ("5,6,7", CATS, "7", ("5", "6")),
+        ("RI,Na,Type", BITS, None, ("RI", "Na")),
+    ],
+)
+def test_numbers_may_name_columns(tmp_path, head, rows, label, columns):
+    found = from_csv(write(tmp_path / "t.csv", f"{head}\n{rows}"), label=label)
+    assert (found.columns, count(found)) == (columns, 5)
+
+
+@pytest.mark.parametrize(
+    ("head", "name", "rows"),
+    [("0,1,label", "label", CATS), ("2019,2020,growth", "growth", CATS), ("0,1,2", "2", CATS), ("0,1,2", "2", BITS)],
+)
+def test_a_class_that_occurs_in_line_1_only_is_questioned(tmp_path, head, name, rows):
+    table = write(tmp_path / "t.csv", f"{head}\n{rows}")
+    with pytest.warns(OwnDataWarning, match=f"the class '{name}' occurs in line 1 only.* by data.label={name}"):
+        assert count(from_csv(table)) == 6
+    assert count(from_csv(table, label="x2")) == 6
+
+
+@pytest.mark.parametrize(
+    ("text", "label", "message"),
+    [
+        ("1.0,3,0\n1.5,4,1\n2,5,0\n", "0", r"line 1, 1.0,3,0, has '0', but may be a point. Name the columns by words"),
+        (WHOLE, "0", r"line 1, 3,1,0, has '0', but may be a point"),
+        (f"5.1,3.5,unknown\n{BITS}", None, "has the word 'unknown' above numbers. Mend it if it is a point"),
+        (f"5,3x,dog\n{CATS}", None, "line 1: '3x' in column 'x1' is not a finite number"),
+        (CATS, "cat", r"unknown column of t\.csv 'cat'.* The table names none; they are x0, x1"),
+    ],
+)
+def test_line_1_is_never_lost_without_a_word(tmp_path, text, label, message):
+    with pytest.raises((DataError, UnknownNameError), match=message) as error:
+        from_csv(write(tmp_path / "t.csv", text), label=label)
+    assert len(str(error.value)) < 300
+
+
+@pytest.mark.parametrize(("head", "label"), [("0,1,2", "2"), ("9,8,kind", None)])
+def test_numbers_that_are_taken_as_names_are_told_where_they_may_be_a_point(tmp_path, head, label):
+    with pytest.warns(OwnDataWarning, match=f"line 1, {head}, is taken as the names"):
+        assert count(from_csv(write(tmp_path / "t.csv", f"{head}\n{WHOLE}"), label=label)) == 5
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -288,6 +374,7 @@ def test_tables_with_and_without_names(tmp_path):
         ("a,b,c\n1,inf,x\n", "'inf' in column 'b' is not a finite number"),
         ("c\nx\ny\n", "has one column"),
         (",a,b\n0,1,x\n1,2,y\n", "column 1 has no name"),
+        (",0,kind\n0,1.5,x\n1,2,y\n", "column 1 has no name"),
     ],
 )
 def test_faulty_tables_name_the_line(tmp_path, text, message):

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from numbers import Real
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from evolvent._core.errors import DataError
+from evolvent._core.errors import DataError, shortened
 from evolvent.data.image_set import ImageData, ImageSet
 from evolvent.data.own.parts import (
     class_numbers,
@@ -77,11 +78,28 @@ def as_array(values: Any) -> np.ndarray:
         array = _of_tensor(values) if isinstance(values, Tensor) else np.asarray(values)
     except ValueError:
         raise DataError("the rows of an array must have one shape, got some of different lengths.") from None
-    if array.dtype.kind == "O" and all(isinstance(word, str) for word in array.flat):  # a column of pandas
-        array = array.astype(str)
+    if array.dtype.kind == "O":
+        array = _of_objects(array)
     if array.dtype.kind not in "iubfU":
         raise DataError(f"arrays of numbers or words are expected, got {array.dtype} {array.shape}.")
     return array
+
+
+def _of_objects(array: np.ndarray) -> np.ndarray:
+    """Words or numbers that are kept as objects, as tables of pandas keep them."""
+    cells = list(array.flat)
+    words = any(isinstance(cell, str) for cell in cells)
+    kind = str if words else (Real, np.bool_)
+    odd = next((k for k, cell in enumerate(cells) if not isinstance(cell, kind)), None)
+    if odd is None:
+        return array.astype(str) if words else np.array(array.tolist())
+    if not any(isinstance(cell, kind) for cell in cells):
+        return array
+    found, row = shortened(repr(cells[odd]), 40), odd * len(array) // len(cells)
+    raise DataError(
+        f"row {row} of {len(array):,} has {found} among {'words' if words else 'numbers'}. If it stands for a missing "
+        "value, fill it or leave out the row; else write all values in one way."
+    )
 
 
 def _of_tensor(values: Tensor) -> np.ndarray:
