@@ -13,8 +13,7 @@ from typer.testing import CliRunner
 
 import evolvent as ev
 from evolvent import cli
-from evolvent.data import from_arrays, from_csv, from_folder, load
-from evolvent.data.own.parts import OwnDataWarning
+from evolvent.data import OwnDataWarning, from_arrays, from_csv, from_folder, load
 from evolvent.errors import ConfigError, DataError, ModelFileError, ShapeError, StorageError, UnknownNameError
 from evolvent.experiments import load_recipe, read_record
 from evolvent.experiments.recipe import Cell, overlay

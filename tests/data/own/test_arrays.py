@@ -11,6 +11,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from evolvent.data import (
     ImageData,
+    OwnDataWarning,
     PointData,
     check_own,
     from_arrays,
@@ -22,7 +23,6 @@ from evolvent.data import (
     write_example,
     write_npz,
 )
-from evolvent.data.own.parts import OwnDataWarning
 from evolvent.errors import ConfigError, DataError, EvolventError, ShapeError, UnknownNameError
 
 LABELS = np.arange(10) % 2
@@ -166,6 +166,47 @@ def test_inputs_of_any_number_of_channels_are_resized_in_space(channels):
     assert found.train.images.double().mean() / 255 == pytest.approx(x.mean().item(), abs=0.02)
 
 
+@pytest.mark.parametrize(
+    ("shape", "size", "expected"),
+    [
+        ((13, 64, 64), (8, 8), (13, 8, 8)),
+        ((64, 64, 13), (8, 16), (13, 8, 16)),
+        ((64, 64, 13), (16, 8), (13, 16, 8)),
+        ((3, 20, 20), (3, 1), (3, 3, 1)),
+        ((20, 20), (3, 5), (1, 3, 5)),
+    ],
+)
+def test_the_axis_of_the_channels_is_that_before_resizing(shape, size, expected):
+    items = [(np.random.default_rng(k).random(shape), k % 2) for k in range(10)]
+    assert from_dataset(items, resize=size).train.shape == expected
+
+
+def test_resized_booleans_are_shares_of_white():
+    image = np.zeros((64, 64), bool)
+    image[::8, ::8] = True
+    found = from_dataset([(image, k % 2) for k in range(10)], resize=(8, 8)).train.tensor
+    assert found.double().mean() / 255 == pytest.approx(image.mean(), rel=0.2)
+    assert from_dataset([(image | True, k % 2) for k in range(10)], resize=(8, 8)).train.tensor.min() == 255
+
+
+def test_resizing_does_not_ask_for_a_layout():
+    x = np.random.default_rng(0).random((10, 16, 12))
+    plain = from_dataset([(image, k % 2) for k, image in enumerate(x)], resize=(8, 6)).train.tensor
+    for other in (x.astype(">f8"), np.asfortranarray(x), x[:, ::-1].copy()[:, ::-1]):
+        found = from_dataset([(image, k % 2) for k, image in enumerate(other)], resize=(8, 6))
+        assert torch.equal(found.train.tensor, plain)
+    with pytest.raises(DataError, match="are expected as pixels, found <U3"):
+        from_dataset([(np.full((4, 4), "abc"), k % 2) for k in range(10)], resize=(8, 6))
+
+
+@pytest.mark.parametrize("layout", [">u2", ">i4", "flipped"])
+def test_masks_of_every_layout(layout):
+    masks = np.random.default_rng(0).integers(0, 3, (10, 4, 6))
+    given = masks[:, ::-1].copy()[:, ::-1] if layout == "flipped" else masks.astype(layout)
+    x = np.zeros((10, 4, 6), np.uint8)
+    assert torch.equal(from_arrays(x, given).train.labels, from_arrays(x, masks).train.labels)
+
+
 def test_pictures_are_read_as_files_are():
     values = np.arange(48, dtype=np.uint8).reshape(4, 6, 2)
     found = from_dataset([(Image.fromarray(values, "LA"), k % 2) for k in range(10)])
@@ -175,10 +216,15 @@ def test_pictures_are_read_as_files_are():
         from_dataset([(deep, 0), (deep, 1)])
 
 
-@pytest.mark.parametrize("wrong", [8, 0.5, "ab", (0, 8), (8.5, 2), (8, 8, 8), (10**9, 10**9)])
+@pytest.mark.parametrize("wrong", [8, 0.5, "ab", (0, 8), (8.5, 2), (8, 8, 8), (10**9, 10**9), (True, True)])
 def test_sizes_that_are_none_are_refused(wrong):
     with pytest.raises(ConfigError, match=r"two whole numbers from 1|this machine has"):
         from_dataset(Pictures([(4, 6), (5, 6)]), resize=wrong)
+
+
+@pytest.mark.parametrize("size", [np.array([3, 2]), torch.tensor([3, 2]), (np.int32(3), 2), torch.Size((3, 2))])
+def test_sizes_of_every_kind(size):
+    assert from_dataset(Pictures([(4, 6), (5, 6)] * 5), resize=size).train.shape == (1, 3, 2)
 
 
 def test_arrays_of_other_kinds():
@@ -217,7 +263,10 @@ def test_data_sets_without_length_or_labels_are_refused():
 def test_grey_levels_as_labels_of_masks_are_questioned():
     masks = np.zeros((10, 4, 6), np.uint8)
     masks[:, 0], masks[:, 1] = 128, 255
-    with pytest.warns(OwnDataWarning, match="labels up to 128, so 129 classes, but 2 occur"):
+    said = (
+        "labels up to 128, so 129 classes, but 2 occur.* in a folder by classes.txt, in an archive by the array classes"
+    )
+    with pytest.warns(OwnDataWarning, match=said):
         from_arrays(np.zeros((10, 4, 6), np.uint8), masks)
 
 
@@ -232,6 +281,9 @@ def test_archives(tmp_path, names):
     assert check_own(path).train.count == 8
     np.savez(path, x=X, y=LABELS, x_val=X, y_val=LABELS)
     with pytest.warns(OwnDataWarning, match="arrays that are not used: x_val, y_val"):
+        from_npz(path)
+    np.savez(path, x=X, y=LABELS, x_train=X)
+    with pytest.warns(OwnDataWarning, match=r"not used: x_train. Used are x, y; there may be x, y, x_test"):
         from_npz(path)
     np.savez(path, x=X, y=LABELS, x_test=X)
     with pytest.raises(DataError, match="has x_test without its other half"):
