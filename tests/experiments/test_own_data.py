@@ -17,7 +17,7 @@ from evolvent.data import OwnDataWarning, from_arrays, from_csv, from_folder, lo
 from evolvent.errors import ConfigError, DataError, ModelFileError, ShapeError, StorageError, UnknownNameError
 from evolvent.experiments import load_recipe, read_record
 from evolvent.experiments.recipe import Cell, overlay
-from evolvent.tasks.prediction import PointPredictor
+from evolvent.tasks.prediction import MaskPredictions, PointPredictor
 
 TINY = "model={name: hamiltonian, options: {channels: [4], blocks: 1, step_size: 0.4}}"
 
@@ -190,7 +190,7 @@ def test_a_damaged_description_is_named(run, text, message):
 def test_a_description_whose_classes_were_changed_is_refused(run):
     path = run / "model" / "predictor.json"
     path.write_text(path.read_text().replace("light", "lighu"))
-    with pytest.raises(ModelFileError, match=r"predictor.json is damaged.*its checksum differs"):
+    with pytest.raises(ModelFileError, match=r"predictor.json is damaged.* line 'sha256' as well. Or train the"):
         ev.load_predictor(run)
 
 
@@ -475,6 +475,29 @@ def test_masks_are_predicted_as_large_as_the_image(tmp_path):
     assert (mask == np.repeat([[0], [1]], [16, 16], axis=0)).mean() > 0.8
     with pytest.raises(ConfigError, match="two inputs would be written as"):
         run.predictor()([path, path]).save(tmp_path / "found")
+
+
+def test_masks_replace_earlier_predictions_alone(tmp_path, monkeypatch):
+    masks = tmp_path / "scenes" / "masks"
+    masks.mkdir(parents=True)
+    drawn = np.eye(4, dtype=np.uint8)
+    for name in ("a.png", "b.png"):
+        Image.fromarray(drawn).save(masks / name)
+    found = MaskPredictions(["images/c.jpg", "images/a.jpg"], ("x", "y"), [drawn * 0] * 2, [0.5] * 2)
+    with pytest.raises(ConfigError, match=r"a\.png would replace a file that is no prediction. Choose another folder"):
+        found.save(masks)
+    assert not (masks / "c.png").exists()
+    assert np.array_equal(np.array(Image.open(masks / "a.png")), drawn)
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "a.png").write_bytes(b"no picture")
+    with pytest.raises(ConfigError, match="no prediction"):
+        found.save(tmp_path / "out")
+    (tmp_path / "out" / "a.png").unlink()
+    assert found.save(tmp_path / "out") == found.save(tmp_path / "out")
+    monkeypatch.chdir(tmp_path / "out")
+    (tmp_path / "link").symlink_to(tmp_path / "out")
+    with pytest.raises(ConfigError, match="would replace the image of that name"):
+        MaskPredictions(["a.png"], ("x", "y"), [drawn], [0.5]).save(tmp_path / "link")
 
 
 def test_reduced_images_are_reduced_in_prediction_as_well(trained, tmp_path):
