@@ -237,6 +237,8 @@ def test_arrays_of_other_kinds():
     assert torch.equal(from_arrays(half, LABELS).train.images, from_arrays(half.float(), LABELS).train.images)
     with pytest.raises(DataError, match="dense tensors are expected"):
         from_arrays(torch.eye(10).to_sparse(), LABELS)
+    with pytest.raises(DataError, match=r"got float8_e4m3fn. Use float\(\) first"):
+        from_arrays(torch.rand(10, 4, 4).to(torch.float8_e4m3fn), LABELS)
 
 
 def test_tables_of_objects_are_numbers_or_words():

@@ -125,7 +125,11 @@ def _of_tensor(values: Tensor) -> np.ndarray:
     if values.layout is not torch.strided:
         raise DataError(f"dense tensors are expected, got {values.layout} {tuple(values.shape)}. Use to_dense() first.")
     values = values.detach().cpu().resolve_conj()
-    return (values.float() if values.dtype == torch.bfloat16 else values).numpy()  # NumPy has no bfloat16
+    try:
+        return (values.float() if values.dtype == torch.bfloat16 else values).numpy()  # NumPy has no bfloat16
+    except TypeError:
+        found = str(values.dtype).removeprefix("torch.")
+        raise DataError(f"tensors of numbers that NumPy has are expected, got {found}. Use float() first.") from None
 
 
 def pixels(images: np.ndarray, what: str, channels_first: bool = False) -> Tensor:

@@ -26,7 +26,7 @@ def names_columns(lines: Lines, what: str, features: Sequence[str] = (), label: 
     """
     first = lines[0]
     if not any(map(is_number, first)):
-        return set(features or [None]) <= set(first) or _has_names(lines)
+        return (bool(features) and set(features) <= set(first)) or _has_names(lines)
     if features:
         return _has_features(lines, features, what)
     if label is not None and label in first:
