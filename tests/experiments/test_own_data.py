@@ -13,11 +13,11 @@ from typer.testing import CliRunner
 
 import evolvent as ev
 from evolvent import cli
-from evolvent.data import from_arrays, from_csv, from_folder, load
+from evolvent.data import OwnDataWarning, from_arrays, from_csv, from_folder, load
 from evolvent.errors import ConfigError, DataError, ModelFileError, ShapeError, StorageError, UnknownNameError
 from evolvent.experiments import load_recipe, read_record
 from evolvent.experiments.recipe import Cell, overlay
-from evolvent.tasks.prediction import PointPredictor
+from evolvent.tasks.prediction import MaskPredictions, PointPredictor
 
 TINY = "model={name: hamiltonian, options: {channels: [4], blocks: 1, step_size: 0.4}}"
 
@@ -119,6 +119,9 @@ def test_hidden_files_of_a_folder_are_not_asked_about(trained, tmp_path):
     shutil.copy(trained / "pictures/dark/0.png", tmp_path / "a.png")
     (tmp_path / "._a.png").write_bytes(b"as macOS leaves them")
     (tmp_path / "folder.png").mkdir()
+    for hidden in (".ipynb_checkpoints", "__MACOSX"):
+        (tmp_path / hidden).mkdir()
+        shutil.copy(tmp_path / "a.png", tmp_path / hidden)
     assert ev.load_predictor(trained / "run")(tmp_path).inputs == [str(tmp_path / "a.png")]
 
 
@@ -187,7 +190,7 @@ def test_a_damaged_description_is_named(run, text, message):
 def test_a_description_whose_classes_were_changed_is_refused(run):
     path = run / "model" / "predictor.json"
     path.write_text(path.read_text().replace("light", "lighu"))
-    with pytest.raises(ModelFileError, match=r"predictor.json is damaged.*its checksum differs"):
+    with pytest.raises(ModelFileError, match=r"predictor.json is damaged.* line 'sha256' as well. Or train the"):
         ev.load_predictor(run)
 
 
@@ -312,9 +315,27 @@ def test_columns_are_found_by_their_names_in_any_order(flowers, tmp_path):
     assert predictor(named).labels == ["long", "short"]
     torch.testing.assert_close(predictor(named).probabilities, predictor([[12.5, -10], [7.5, -10]]).probabilities)
     numbered = PointPredictor(predictor.network, replace(predictor.form, columns=("0", "1")))
-    assert numbered(write_table(tmp_path / "numbered.csv", "1,0", "-10,12.5", "-10,7.5")).labels == ["long", "short"]
+    for head in ("0,1", ",0,1,kind"):
+        rows = [",".join(["5"] * head.startswith(",") + [row] + ["x"] * head.endswith("d")) for row in ROWS]
+        assert numbered(write_table(tmp_path / "numbered.csv", head, *rows)).labels == ["long", "short"]
     plain = write_table(tmp_path / "plain.csv", None, "12.5,-10", "7.5,-10")
     torch.testing.assert_close(predictor(plain).probabilities, predictor(named).probabilities)
+
+
+ROWS = ("12.5,-10", "7.5,-10")
+
+
+def test_a_point_is_not_taken_for_the_names_of_the_columns(flowers, tmp_path):
+    predictor = ev.load_predictor(flowers / "run")
+    for first in ("1.0,NA", "NA,NA", "?,-10", "abc,-10"):
+        with pytest.raises(DataError, match=r"line 1: '(NA|\?|abc)' in column 'x[01]' is not a finite number"):
+            predictor(write_table(tmp_path / "gap.csv", None, first, *ROWS))
+    numbered = PointPredictor(predictor.network, replace(predictor.form, columns=("0", "1")))
+    with pytest.raises(DataError, match=r"line 1, 1,0, is a point, or .* in another order. Begin .* line 0,1, and"):
+        numbered(write_table(tmp_path / "q.csv", None, "1,0", "0,1", "0.5,0.5"))
+    with pytest.warns(OwnDataWarning, match="line 1, 0,1, is taken as the names of the columns"):
+        assert len(numbered(write_table(tmp_path / "q.csv", None, "0,1", "1,0", "0.5,0.5")).labels) == 2
+    assert len(numbered(write_table(tmp_path / "q.csv", None, "1.5,0", "1,0")).labels) == 2
 
 
 def test_columns_of_other_names_are_refused_or_warned_of(flowers, tmp_path):
@@ -327,6 +348,37 @@ def test_columns_of_other_names_are_refused_or_warned_of(flowers, tmp_path):
         assert predictor([other, other]).labels == ["long"] * 2
     assert len(warned) == 1
     assert "warning: other.csv has the columns length, width" in answer("predict", str(run), str(other))
+
+
+class Frame:
+    """A table like those of pandas and polars: columns by their names, rows as an array."""
+
+    def __init__(self, **columns):
+        self.values = columns
+        self.columns = list(columns)
+
+    def __getitem__(self, names):
+        return np.array([self.values[name] for name in names]).T
+
+
+def test_columns_of_tables_in_memory_are_found_by_their_names(flowers):
+    predictor = ev.load_predictor(flowers / "run")
+    frame = Frame(wid=[-10.0, -10], kind=["x", "y"], len=[12.5, 7.5])
+    torch.testing.assert_close(predictor(frame).probabilities, predictor([[12.5, -10], [7.5, -10]]).probabilities)
+    assert predictor(Frame(wid=["-10"], len=["12.5"])).labels == ["long"]
+    with pytest.warns(UserWarning, match="the table has the columns a, b, which are taken in this order as len, wid"):
+        assert predictor(Frame(a=[12.5], b=[-10])).labels == ["long"]
+    with pytest.raises(DataError, match=r"the table must have the columns len, wid.* it has 1: wid"):
+        predictor(Frame(wid=[-10]))
+    fixed = np.array([[12.5, -10]], ">f8")
+    fixed.flags.writeable = False
+    assert predictor(fixed).labels == predictor(fixed[:, ::-1][:, ::-1]).labels == ["long"]
+
+
+@pytest.mark.parametrize("kind", [str, object])
+def test_words_are_no_points(flowers, kind):
+    with pytest.raises(DataError, match="points are rows of numbers, got 'b'"):
+        ev.load_predictor(flowers / "run")(np.array([["1", "b"]], dtype=kind))
 
 
 def test_numbers_that_are_not_finite_are_refused(flowers):
@@ -425,6 +477,29 @@ def test_masks_are_predicted_as_large_as_the_image(tmp_path):
         run.predictor()([path, path]).save(tmp_path / "found")
 
 
+def test_masks_replace_earlier_predictions_alone(tmp_path, monkeypatch):
+    masks = tmp_path / "scenes" / "masks"
+    masks.mkdir(parents=True)
+    drawn = np.eye(4, dtype=np.uint8)
+    for name in ("a.png", "b.png"):
+        Image.fromarray(drawn).save(masks / name)
+    found = MaskPredictions(["images/c.jpg", "images/a.jpg"], ("x", "y"), [drawn * 0] * 2, [0.5] * 2)
+    with pytest.raises(ConfigError, match=r"a\.png would replace a file that is no prediction. Choose another folder"):
+        found.save(masks)
+    assert not (masks / "c.png").exists()
+    assert np.array_equal(np.array(Image.open(masks / "a.png")), drawn)
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "a.png").write_bytes(b"no picture")
+    with pytest.raises(ConfigError, match="no prediction"):
+        found.save(tmp_path / "out")
+    (tmp_path / "out" / "a.png").unlink()
+    assert found.save(tmp_path / "out") == found.save(tmp_path / "out")
+    monkeypatch.chdir(tmp_path / "out")
+    (tmp_path / "link").symlink_to(tmp_path / "out")
+    with pytest.raises(ConfigError, match="would replace the image of that name"):
+        MaskPredictions(["a.png"], ("x", "y"), [drawn], [0.5]).save(tmp_path / "link")
+
+
 def test_reduced_images_are_reduced_in_prediction_as_well(trained, tmp_path):
     data = from_folder(trained / "pictures")
     settings = {"model": {"name": "hamiltonian", "options": {"channels": [4], "blocks": 1}}, "training.epochs": 1,
@@ -461,6 +536,7 @@ def test_sections_that_make_no_sense_are_refused(data, message):
         ({"csv": "a.csv", "npz": "a.npz"}, "give one of csv and npz"),
         ({"test": 0.5}, "are for your own points"),
         ({"csv": "a.csv", "labelled": 2}, "labelled is for drawn points"),
+        ({"csv": "a.csv", "label": True}, "label"),
     ],
 )
 def test_sections_of_points_that_make_no_sense_are_refused(data, message):
@@ -473,6 +549,15 @@ def test_sections_of_points_that_make_no_sense_are_refused(data, message):
     }
     with pytest.raises(ConfigError, match=message):
         Cell.read(values, "test")
+
+
+def test_a_column_of_classes_may_be_named_by_a_number(tmp_path):
+    table = write_table(tmp_path / "t.csv", "0,1,2", *(f"{k}.5,{k},{'ab'[k % 2]}" for k in range(20)))
+    text = answer("run", "spirals", "--set", f"data.csv={table}", "--set", "data.label=2", "--set", "training.epochs=1",
+                  "--set", "seeds=[0]", "--set", "variants={}", "--set", "model={name: point_resnet}", "--out",
+                  str(tmp_path / "run"))  # fmt: skip
+    assert "accuracy" in text
+    assert read_record(tmp_path / "run").cell.data.label == "2"
 
 
 def test_naming_other_data_drops_what_was_said_of_the_old():

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from evolvent.analysis import RotationAccuracy
-from evolvent.report.analyses import analysis_path, write_analysis
+from evolvent.errors import ConfigError
+from evolvent.report.analyses import analysis_path, read_analyses, write_analysis
 from evolvent.report.rotation import angles_section
 from evolvent.report.runs import list_series, read_runs
 
@@ -48,3 +49,13 @@ def test_each_angle_has_a_row_and_a_whole_turn_has_none(html):
 
 def test_without_an_analysis_there_is_no_section(grid):
     assert angles_section(list_series(read_runs([grid]))) == ""
+
+
+@pytest.mark.parametrize("text", ["{", "[]", None])
+def test_a_damaged_analysis_is_named_with_what_to_do(grid, text):
+    folder = next((grid / "cells").iterdir())
+    path = analysis_path(folder, "angles")
+    write_analysis(path, "angles", found(0))
+    path.write_text(path.read_text().replace("1000", "1001") if text is None else text)
+    with pytest.raises(ConfigError, match=r"angles\.json is .* Or delete it, and analyze the run again\."):
+        read_analyses(list_series(read_runs([grid]))[0], "angles")

@@ -8,12 +8,14 @@ import pytest
 import torch
 
 import evolvent as ev
+from evolvent._core.seals import write_sealed
 from evolvent.equations.laplacian import SecondOrder
 from evolvent.equations.problems import Condition, Problem, create_problem
 from evolvent.errors import ConfigError, DataError, ModelFileError, NonFiniteError, ShapeError, UnknownNameError
 from evolvent.experiments.observer import Observer
 from evolvent.experiments.record import read_findings
 from evolvent.solving import METHODS, OutsideDomainWarning, Pace
+from evolvent.solving.folders import read_kept
 from evolvent.solving.grids import write_grid_csv, write_grid_npz
 from evolvent.solving.plan import measure_pace, parse_budget
 from evolvent.solving.solution import Solution
@@ -31,6 +33,18 @@ def rod(**changes) -> Problem:
         "conditions": [Condition(f"end at {x:g}", {"x": x}, lambda u: u.value) for x in (0.0, 1.0)],
     }
     return Problem(**{**stated, **changes})
+
+
+def test_what_a_damaged_description_lacks_is_said(tmp_path):
+    with pytest.raises(ModelFileError, match=r"is a solution: there is no such file. Solve again."):
+        read_kept(tmp_path)
+    (tmp_path / "solution.json").write_text("{}")
+    with pytest.raises(ModelFileError, match=r"is a solution: it has no key 'initial'. Solve again."):
+        read_kept(tmp_path)
+    write_sealed(tmp_path / "solution.json", {"initial": "soft"})
+    (tmp_path / "solution.json").write_text((tmp_path / "solution.json").read_text().replace("soft", "hard"))
+    with pytest.raises(ModelFileError, match=r"its checksum differs. If you .* 'sha256' as well. Or solve again."):
+        read_kept(tmp_path)
 
 
 def test_a_well_solved_heat_equation_is_trusted(heat):

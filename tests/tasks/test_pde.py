@@ -312,9 +312,15 @@ def test_a_lost_equation_is_reported(tmp_path):
     task.model = create_model("perceptron", width=6, layers=2, **task.problem.network_options())
     task.save_kept(tmp_path / "model")
     task.load_kept(tmp_path / "model")
-    (tmp_path / "model" / "equation.json").write_text("{}")
-    with pytest.raises(DataError, match="coefficients of the equation"):
-        task.load_kept(tmp_path / "model")
+    path = tmp_path / "model" / "equation.json"
+    changed = path.read_text().replace("0.0", "0.5", 1)
+    for text, said in (
+        ("{}", "coefficients of the equation: it has no key"),
+        (changed, "line 'sha256' as well. Or train"),
+    ):
+        path.write_text(text)
+        with pytest.raises(DataError, match=said):
+            task.load_kept(tmp_path / "model")
 
 
 def test_the_task_is_registered():

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 KEY = "sha256"
+_RESTORE = "Put back a copy of it."
 _TENSOR_KEY = "evolvent.sha256"  # the only metadata: safetensors writes several in any order
 
 
@@ -62,10 +63,37 @@ def read_sealed(path: Path) -> dict[str, Any]:
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
-        raise ConfigError(f"{path} is not valid JSON: {shortened(str(error), 100)}.") from None
+        raise ConfigError(f"{path} is not valid JSON: {shortened(str(error), 100)}. {_RESTORE}") from None
     if not isinstance(values, dict):
-        raise ConfigError(f"{path} is not a mapping of keys to values.")
+        raise ConfigError(f"{path} is not a mapping of keys to values. {_RESTORE}")
     return unsealed(values, str(path))
+
+
+def why_unfit(path: Path, error: Exception, lack: str, advice: str) -> str:
+    """Why what :func:`read_sealed` gave, or could not give, does not serve; in one line.
+
+    Args:
+        path: of the file.
+        error: raised by reading it or by looking into it.
+        lack: what the file does not do.
+        advice: what to do instead of mending it.
+
+    >>> why_unfit(Path("solution.json"), KeyError("initial"), "does not say how it begins", "solve again")
+    "solution.json does not say how it begins: it has no key 'initial'. Solve again."
+    """
+    if isinstance(error, ConfigError):  # it names the file, and says what to do about it
+        return f"{error} Or {advice}."
+    return f"{path} {lack}: {_reason(error)}. {advice.capitalize()}."
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, KeyError):
+        return f"it has no key {shortened(str(error))}"
+    if isinstance(error, FileNotFoundError):
+        return "there is no such file"
+    if isinstance(error, OSError):
+        return str(error.strerror or error)
+    return shortened(str(error)).rstrip(".")
 
 
 def _is_digest(value: Any) -> bool:

@@ -33,6 +33,7 @@ from evolvent.data.known import KNOWN_SETS
 from evolvent.data.layout import Layout
 from evolvent.data.locations import Location, locate
 from evolvent.data.own import (
+    OwnDataWarning,
     PointData,
     from_arrays,
     from_csv,
@@ -87,6 +88,7 @@ __all__ = [
     "Material",
     "Mean",
     "NodeSplit",
+    "OwnDataWarning",
     "PartReport",
     "PictureReader",
     "Planar",

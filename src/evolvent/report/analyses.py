@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,7 +12,7 @@ import numpy as np
 from evolvent._core.errors import ConfigError
 from evolvent._core.files import write_json
 from evolvent._core.plain import plain
-from evolvent._core.seals import sealed, unsealed
+from evolvent._core.seals import read_sealed, sealed
 from evolvent.experiments.record import reading
 from evolvent.report.analysis_rows import (
     Rows,
@@ -69,11 +68,11 @@ def _read_analysis(path: Path) -> dict[str, Any] | None:
     """What an analysis found; None if it was not made."""
     if not path.is_file():
         return None
-    with reading(path, "Delete it, or analyze the run again."):
-        values = json.loads(path.read_text(encoding="utf-8"))
-        if not isinstance(values, dict):
-            raise ValueError("not a mapping of names to values")
-    return unsealed(values, str(path))
+    with reading(path):
+        try:
+            return read_sealed(path)
+        except ConfigError as error:
+            raise ConfigError(f"{error} Or delete it, and analyze the run again.") from None
 
 
 def analysed(all_series: Sequence[Series], what: str) -> list[tuple[Series, list[dict[str, Any]]]]:

@@ -6,8 +6,8 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from evolvent._core.errors import ConfigError, ModelFileError, shortened
-from evolvent._core.seals import read_sealed
+from evolvent._core.errors import ConfigError, ModelFileError
+from evolvent._core.seals import read_sealed, why_unfit
 from evolvent.experiments.grid import cell_folders_of
 from evolvent.experiments.recipe import Cell, Recipe
 from evolvent.experiments.record import cell_folders, read_recipe
@@ -40,5 +40,5 @@ def read_kept(folder: Path) -> dict[str, Any]:
         ansatz = Ansatz(**{field.name: found[field.name] for field in fields(Ansatz)})
         return {"ansatz": ansatz} | {key: found[key] for key in ("problem", "options", "factors")}
     except (OSError, ValueError, KeyError, TypeError) as error:
-        reason = shortened(str(error))
-        raise ModelFileError(f"{path} does not say how the network is a solution ({reason}). Solve again.") from None
+        lack = "does not say how the network is a solution"
+        raise ModelFileError(why_unfit(path, error, lack, "solve again")) from None

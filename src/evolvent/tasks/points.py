@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, Self, cast
+from typing import Annotated, Any, Literal, Self, TypeAlias, cast
 
 import numpy as np
 import torch
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -27,6 +27,9 @@ from evolvent.tasks.task import DataSettings, Setup, Sums, Task, TaskSettings, r
 from evolvent.tasks.turns import Plan, Turn
 
 _SPLIT_SEED = 0  # of points of the user's own that are held out
+
+ColumnName: TypeAlias = Annotated[str, BeforeValidator(lambda name: str(name) if type(name) is int else name)]
+"""A name of a column, which YAML reads as a whole number if it is one."""
 
 
 class PointsSettings(TaskSettings):
@@ -51,7 +54,9 @@ class PointsData(PointCloud, DataSettings):
 
     csv: OwnPath | None = Field(default=None, description="your own points: a table with a column of classes")
     npz: OwnPath | None = Field(default=None, description="your own points: an archive with x and y")
-    label: str | None = Field(default=None, description="column of the classes in the table; the last one if null")
+    label: ColumnName | None = Field(
+        default=None, description="column of the classes in the table; the last one if null"
+    )
     test: Literal["drawn", "same"] | TestShare = Field(
         default="drawn", description="further points, or those of the training; of your own points a share, else 0.2"
     )

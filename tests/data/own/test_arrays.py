@@ -1,6 +1,7 @@
 """The user's own arrays, data sets, archives and tables."""
 
 import pickle
+import re
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from evolvent.data import (
     ImageData,
+    OwnDataWarning,
     PointData,
     check_own,
     from_arrays,
@@ -21,7 +23,6 @@ from evolvent.data import (
     write_example,
     write_npz,
 )
-from evolvent.data.own.parts import OwnDataWarning
 from evolvent.errors import ConfigError, DataError, EvolventError, ShapeError, UnknownNameError
 
 LABELS = np.arange(10) % 2
@@ -165,6 +166,47 @@ def test_inputs_of_any_number_of_channels_are_resized_in_space(channels):
     assert found.train.images.double().mean() / 255 == pytest.approx(x.mean().item(), abs=0.02)
 
 
+@pytest.mark.parametrize(
+    ("shape", "size", "expected"),
+    [
+        ((13, 64, 64), (8, 8), (13, 8, 8)),
+        ((64, 64, 13), (8, 16), (13, 8, 16)),
+        ((64, 64, 13), (16, 8), (13, 16, 8)),
+        ((3, 20, 20), (3, 1), (3, 3, 1)),
+        ((20, 20), (3, 5), (1, 3, 5)),
+    ],
+)
+def test_the_axis_of_the_channels_is_that_before_resizing(shape, size, expected):
+    items = [(np.random.default_rng(k).random(shape), k % 2) for k in range(10)]
+    assert from_dataset(items, resize=size).train.shape == expected
+
+
+def test_resized_booleans_are_shares_of_white():
+    image = np.zeros((64, 64), bool)
+    image[::8, ::8] = True
+    found = from_dataset([(image, k % 2) for k in range(10)], resize=(8, 8)).train.tensor
+    assert found.double().mean() / 255 == pytest.approx(image.mean(), rel=0.2)
+    assert from_dataset([(image | True, k % 2) for k in range(10)], resize=(8, 8)).train.tensor.min() == 255
+
+
+def test_resizing_does_not_ask_for_a_layout():
+    x = np.random.default_rng(0).random((10, 16, 12))
+    plain = from_dataset([(image, k % 2) for k, image in enumerate(x)], resize=(8, 6)).train.tensor
+    for other in (x.astype(">f8"), np.asfortranarray(x), x[:, ::-1].copy()[:, ::-1]):
+        found = from_dataset([(image, k % 2) for k, image in enumerate(other)], resize=(8, 6))
+        assert torch.equal(found.train.tensor, plain)
+    with pytest.raises(DataError, match="are expected as pixels, found <U3"):
+        from_dataset([(np.full((4, 4), "abc"), k % 2) for k in range(10)], resize=(8, 6))
+
+
+@pytest.mark.parametrize("layout", [">u2", ">i4", "flipped"])
+def test_masks_of_every_layout(layout):
+    masks = np.random.default_rng(0).integers(0, 3, (10, 4, 6))
+    given = masks[:, ::-1].copy()[:, ::-1] if layout == "flipped" else masks.astype(layout)
+    x = np.zeros((10, 4, 6), np.uint8)
+    assert torch.equal(from_arrays(x, given).train.labels, from_arrays(x, masks).train.labels)
+
+
 def test_pictures_are_read_as_files_are():
     values = np.arange(48, dtype=np.uint8).reshape(4, 6, 2)
     found = from_dataset([(Image.fromarray(values, "LA"), k % 2) for k in range(10)])
@@ -174,10 +216,15 @@ def test_pictures_are_read_as_files_are():
         from_dataset([(deep, 0), (deep, 1)])
 
 
-@pytest.mark.parametrize("wrong", [8, 0.5, "ab", (0, 8), (8.5, 2), (8, 8, 8), (10**9, 10**9)])
+@pytest.mark.parametrize("wrong", [8, 0.5, "ab", (0, 8), (8.5, 2), (8, 8, 8), (10**9, 10**9), (True, True)])
 def test_sizes_that_are_none_are_refused(wrong):
     with pytest.raises(ConfigError, match=r"two whole numbers from 1|this machine has"):
         from_dataset(Pictures([(4, 6), (5, 6)]), resize=wrong)
+
+
+@pytest.mark.parametrize("size", [np.array([3, 2]), torch.tensor([3, 2]), (np.int32(3), 2), torch.Size((3, 2))])
+def test_sizes_of_every_kind(size):
+    assert from_dataset(Pictures([(4, 6), (5, 6)] * 5), resize=size).train.shape == (1, 3, 2)
 
 
 def test_arrays_of_other_kinds():
@@ -190,6 +237,22 @@ def test_arrays_of_other_kinds():
     assert torch.equal(from_arrays(half, LABELS).train.images, from_arrays(half.float(), LABELS).train.images)
     with pytest.raises(DataError, match="dense tensors are expected"):
         from_arrays(torch.eye(10).to_sparse(), LABELS)
+    with pytest.raises(DataError, match=r"got float8_e4m3fn. Use float\(\) first"):
+        from_arrays(torch.rand(10, 4, 4).to(torch.float8_e4m3fn), LABELS)
+
+
+def test_tables_of_objects_are_numbers_or_words():
+    rows = [[k, k / 2] for k in range(10)]
+    found = from_arrays(np.array(rows, dtype=object), LABELS)
+    assert sorted(torch.cat([found.train[0], found.test[0]])[:, 0].tolist()) == list(range(10))
+    words = np.array(["a", "b"] * 5, dtype=object)
+    for gap in (None, float("nan")):
+        words[3] = gap
+        with pytest.raises(DataError, match=f"row 3 of 10 has {gap} among words. If it stands for a missing value"):
+            from_arrays(X, words)
+    rows[4][1] = None
+    with pytest.raises(DataError, match="row 4 of 10 has None among numbers"):
+        from_arrays(np.array(rows, dtype=object), LABELS)
 
 
 def test_data_sets_without_length_or_labels_are_refused():
@@ -202,7 +265,10 @@ def test_data_sets_without_length_or_labels_are_refused():
 def test_grey_levels_as_labels_of_masks_are_questioned():
     masks = np.zeros((10, 4, 6), np.uint8)
     masks[:, 0], masks[:, 1] = 128, 255
-    with pytest.warns(OwnDataWarning, match="labels up to 128, so 129 classes, but 2 occur"):
+    said = (
+        "labels up to 128, so 129 classes, but 2 occur.* in a folder by classes.txt, in an archive by the array classes"
+    )
+    with pytest.warns(OwnDataWarning, match=said):
         from_arrays(np.zeros((10, 4, 6), np.uint8), masks)
 
 
@@ -217,6 +283,9 @@ def test_archives(tmp_path, names):
     assert check_own(path).train.count == 8
     np.savez(path, x=X, y=LABELS, x_val=X, y_val=LABELS)
     with pytest.warns(OwnDataWarning, match="arrays that are not used: x_val, y_val"):
+        from_npz(path)
+    np.savez(path, x=X, y=LABELS, x_train=X)
+    with pytest.warns(OwnDataWarning, match=r"not used: x_train. Used are x, y; there may be x, y, x_test"):
         from_npz(path)
     np.savez(path, x=X, y=LABELS, x_test=X)
     with pytest.raises(DataError, match="has x_test without its other half"):
@@ -277,6 +346,77 @@ def test_tables_with_and_without_names(tmp_path):
     assert from_csv(write(tmp_path / "years.csv", f"which,2020,2021\n{first}\n"), label="which").columns[0] == "2020"
 
 
+CATS = "1.5,0.5,cat\n2.5,1,dog\n3.5,2,cat\n4.5,3,dog\n5.5,4,cat\n"
+BITS = "1.5,0.5,0\n2.5,1,1\n3.5,2,0\n4.5,3,1\n5.5,4,0\n"
+WHOLE = "3,1,0\n4,2,1\n5,3,0\n6,4,1\n7,5,0\n"
+
+
+def count(points):
+    return len(points.train[0]) + len(points.test[0])
+
+
+@pytest.mark.parametrize("mark", ["?", "NA", "n/a", "NaN", "null", "None", "-"])
+def test_a_missing_value_in_line_1_is_no_name(tmp_path, mark):
+    found = from_csv(write(tmp_path / "t.csv", f"5.1,3.5,{mark}\n{BITS}"))
+    assert (found.columns, count(found)) == (("x0", "x1"), 6)
+    with pytest.raises(DataError, match=rf"line 1: '{re.escape(mark)}' in column 'x1' is not a finite number"):
+        from_csv(write(tmp_path / "t.csv", f"5,{mark},cat\n{CATS}"))
+    assert from_csv(write(tmp_path / "t.csv", f"{mark},b,c\n{CATS}")).columns == (mark, "b")
+
+
+@pytest.mark.parametrize(
+    ("head", "rows", "label", "columns"),
+    [
+        ("height,2019,species", CATS, None, ("height", "2019")),
+        ("height,2019,species", BITS, None, ("height", "2019")),
+        ("0,1,label", BITS, None, ("0", "1")),
+        ("0,1,label", CATS, "label", ("0", "1")),
+        ("2019,2020,growth", CATS, "growth", ("2019", "2020")),
+        ("400.5,401.5,kind", BITS, "kind", ("400.5", "401.5")),
+        ("0,1,2", CATS, 2, ("0", "1")),
+        ("0,1,2", BITS, "2", ("0", "1")),
+        ("5,6,7", CATS, "7", ("5", "6")),
+        ("RI,Na,Type", BITS, None, ("RI", "Na")),
+    ],
+)
+def test_numbers_may_name_columns(tmp_path, head, rows, label, columns):
+    found = from_csv(write(tmp_path / "t.csv", f"{head}\n{rows}"), label=label)
+    assert (found.columns, count(found)) == (columns, 5)
+
+
+@pytest.mark.parametrize(
+    ("head", "name", "rows"),
+    [("0,1,label", "label", CATS), ("2019,2020,growth", "growth", CATS), ("0,1,2", "2", CATS), ("0,1,2", "2", BITS)],
+)
+def test_a_class_that_occurs_in_line_1_only_is_questioned(tmp_path, head, name, rows):
+    table = write(tmp_path / "t.csv", f"{head}\n{rows}")
+    with pytest.warns(OwnDataWarning, match=f"the class '{name}' occurs in line 1 only.* by data.label={name}"):
+        assert count(from_csv(table)) == 6
+    assert count(from_csv(table, label="x2")) == 6
+
+
+@pytest.mark.parametrize(
+    ("text", "label", "message"),
+    [
+        ("1.0,3,0\n1.5,4,1\n2,5,0\n", "0", r"line 1, 1.0,3,0, has '0', but may be a point. Name the columns by words"),
+        (WHOLE, "0", r"line 1, 3,1,0, has '0', but may be a point"),
+        (f"5.1,3.5,unknown\n{BITS}", None, "has the word 'unknown' above numbers. Mend it if it is a point"),
+        (f"5,3x,dog\n{CATS}", None, "line 1: '3x' in column 'x1' is not a finite number"),
+        (CATS, "cat", r"unknown column of t\.csv 'cat'.* The table names none; they are x0, x1"),
+    ],
+)
+def test_line_1_is_never_lost_without_a_word(tmp_path, text, label, message):
+    with pytest.raises((DataError, UnknownNameError), match=message) as error:
+        from_csv(write(tmp_path / "t.csv", text), label=label)
+    assert len(str(error.value)) < 300
+
+
+@pytest.mark.parametrize(("head", "label"), [("0,1,2", "2"), ("9,8,kind", None)])
+def test_numbers_that_are_taken_as_names_are_told_where_they_may_be_a_point(tmp_path, head, label):
+    with pytest.warns(OwnDataWarning, match=f"line 1, {head}, is taken as the names"):
+        assert count(from_csv(write(tmp_path / "t.csv", f"{head}\n{WHOLE}"), label=label)) == 5
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -288,6 +428,7 @@ def test_tables_with_and_without_names(tmp_path):
         ("a,b,c\n1,inf,x\n", "'inf' in column 'b' is not a finite number"),
         ("c\nx\ny\n", "has one column"),
         (",a,b\n0,1,x\n1,2,y\n", "column 1 has no name"),
+        (",0,kind\n0,1.5,x\n1,2,y\n", "column 1 has no name"),
     ],
 )
 def test_faulty_tables_name_the_line(tmp_path, text, message):

@@ -7,9 +7,8 @@ import pytest
 import torch
 from PIL import Image
 
-from evolvent.data import ImageFiles, Stretched, check_own, from_folder, picture_reader, write_example
+from evolvent.data import ImageFiles, OwnDataWarning, Stretched, check_own, from_folder, picture_reader, write_example
 from evolvent.data.own import folder as folders
-from evolvent.data.own.parts import OwnDataWarning
 from evolvent.errors import ConfigError, DataError, ModelFileError
 
 
@@ -56,6 +55,7 @@ def test_pictures_that_are_not_read_are_named(classes):
     save(classes / "cat" / "scan.tif", grey(3))
     save(classes / "cat" / "more" / "0.png", grey(3))
     (classes / "dog" / "Thumbs.db").touch()
+    (classes / "dog" / "._1.tif").touch()
     with pytest.warns(OwnDataWarning, match=r"cat also has 1 \.tif, 1 folder, which are not read"):
         assert from_folder(classes, test=0.4).train.class_counts() == (3, 3)
 
@@ -202,6 +202,15 @@ def test_images_and_masks(masked):
     (masked / "classes.txt").write_text("road\nsky\n\n")
     assert from_folder(masked, resize=(3, 4)).train.classes == ("road", "sky")
     assert from_folder(masked, resize=(3, 4)).train.labels.shape[1:] == (3, 4)
+
+
+def test_pictures_beside_images_with_masks_that_are_not_read_are_named(masked):
+    save(masked / "images" / "scan.tif", grey(3))
+    save(masked / "images" / "more" / "0.png", grey(3))
+    with pytest.warns(
+        OwnDataWarning, match=r"images also has 1 \.tif, 1 folder, which are not read.* into this folder"
+    ):
+        assert len(from_folder(masked, test=0.5).train) == 3
 
 
 def test_drawn_masks_are_background_and_foreground(masked):

@@ -5,10 +5,12 @@ from evolvent.data.own.arrays import from_arrays
 from evolvent.data.own.dataset import from_dataset
 from evolvent.data.own.example import write_example
 from evolvent.data.own.folder import from_folder
+from evolvent.data.own.parts import OwnDataWarning
 from evolvent.data.own.point_set import PointData
 from evolvent.data.own.table import from_csv
 
 __all__ = [
+    "OwnDataWarning",
     "PointData",
     "from_arrays",
     "from_csv",

@@ -40,17 +40,18 @@ def from_npz(path: str | os.PathLike[str], *, test: float | None = None) -> Imag
             raise DataError(f"{path} is no .npz archive. Write one with numpy.savez({path.name!r}, x=..., y=...).")
     fields = read_fields(path, _KNOWN)
     train, held = _pair(fields, _TRAIN), _pair(fields, _TEST)
-    if train is None:
+    if not train:
         raise DataError(f"{path} must have the arrays x and y, or images and labels; it has {_listed(path)}.")
-    if held is None and (alone := [name for pair in _TEST for name in pair if name in fields]):
+    if not held and (alone := [name for pair in _TEST for name in pair if name in fields]):
         raise DataError(f"{path} has {alone[0]} without its other half. Give both x_test and y_test, or neither.")
-    if unused := sorted(set(_stored(path)) - _KNOWN):
+    if unused := sorted(set(_stored(path)) - {*train, *held, *_NAMES}):
         warn_of_data(
-            f"{path} has arrays that are not used: {shortened(', '.join(unused), 60)}. Those that are used are x, y, "
-            "x_test, y_test, classes and columns."
+            f"{path} has arrays that are not used: {shortened(', '.join(unused), 60)}. Used are "
+            f"{', '.join(train + held)}; there may be x, y, x_test, y_test, classes and columns."
         )
     names = {key: fields[key].astype(str).tolist() for key in _NAMES if key in fields}
-    found = from_arrays(*train, *(held or ()), test=test, name=path.stem, **names)
+    arrays = (fields[key] for key in (*train, *held))
+    found = from_arrays(*arrays, test=test, name=path.stem, **names)
     section = {"npz": str(path)} | ({} if test is None else {"test": test})
     source = found.source.replace("arrays in memory", f"{path.name} in {path.parent}")
     return replace(found, section=section, source=source)
@@ -73,8 +74,9 @@ def _columns(images: ImageSet) -> list[np.ndarray]:
     return [images.tensor.cpu().numpy(), images.labels.cpu().numpy()]
 
 
-def _pair(fields: dict[str, np.ndarray], names: tuple[tuple[str, str], ...]) -> tuple[np.ndarray, np.ndarray] | None:
-    return next(((fields[x], fields[y]) for x, y in names if x in fields and y in fields), None)
+def _pair(fields: dict[str, np.ndarray], names: tuple[tuple[str, str], ...]) -> tuple[str, ...]:
+    """The names of the first pair that is there, if one is."""
+    return next(((x, y) for x, y in names if x in fields and y in fields), ())
 
 
 def _listed(path: Path) -> str:

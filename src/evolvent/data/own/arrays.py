@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from numbers import Real
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from evolvent._core.errors import DataError
+from evolvent._core.errors import DataError, shortened
 from evolvent.data.image_set import ImageData, ImageSet
 from evolvent.data.own.parts import (
     class_numbers,
@@ -58,8 +59,27 @@ def from_arrays(
         raise DataError(f"{name}: give both x_test and y_test, or neither.")
     parts = [(as_array(x), as_array(y))]
     if x_test is not None:
-        refuse_second_test(test, name)
         parts.append((as_array(x_test), as_array(y_test)))
+    return from_parts(parts, classes=classes, test=test, columns=columns, name=name)
+
+
+def from_parts(
+    parts: list[tuple[np.ndarray, np.ndarray]],
+    *,
+    classes: Sequence[str] | None = None,
+    test: float | None = None,
+    columns: Sequence[str] | None = None,
+    name: str,
+    channels_first: bool = False,
+) -> ImageData | PointData:
+    """What :func:`from_arrays` does with a training part and perhaps a test part.
+
+    Args:
+        parts: inputs and labels of each.
+        channels_first: whether images are known to be (N, C, H, W); else their shape decides.
+    """
+    if len(parts) == 2:
+        refuse_second_test(test, name)
     for part, (rows, labels) in zip(("x", "x_test"), parts, strict=False):
         if rows.ndim < 2 or len(rows) != len(labels):
             given = f"{rows.shape} and {labels.shape}"
@@ -68,7 +88,7 @@ def from_arrays(
             raise DataError(f"{name}: {part} is empty. Give at least one row.")
     if parts[0][0].ndim == 2:
         return _points(parts, classes, test, columns, name)
-    return _images(parts, classes, test, name)
+    return _images(parts, [pixels(x, name, channels_first) for x, _ in parts], classes, test, name)
 
 
 def as_array(values: Any) -> np.ndarray:
@@ -77,25 +97,46 @@ def as_array(values: Any) -> np.ndarray:
         array = _of_tensor(values) if isinstance(values, Tensor) else np.asarray(values)
     except ValueError:
         raise DataError("the rows of an array must have one shape, got some of different lengths.") from None
-    if array.dtype.kind == "O" and all(isinstance(word, str) for word in array.flat):  # a column of pandas
-        array = array.astype(str)
+    if array.dtype.kind == "O":
+        array = _of_objects(array)
     if array.dtype.kind not in "iubfU":
         raise DataError(f"arrays of numbers or words are expected, got {array.dtype} {array.shape}.")
     return array
+
+
+def _of_objects(array: np.ndarray) -> np.ndarray:
+    """Words or numbers that are kept as objects, as tables of pandas keep them."""
+    cells = list(array.flat)
+    words = any(isinstance(cell, str) for cell in cells)
+    kind = str if words else (Real, np.bool_)
+    odd = next((k for k, cell in enumerate(cells) if not isinstance(cell, kind)), None)
+    if odd is None:
+        return array.astype(str) if words else np.array(array.tolist())
+    if not any(isinstance(cell, kind) for cell in cells):
+        return array
+    found, row = shortened(repr(cells[odd]), 40), odd * len(array) // len(cells)
+    raise DataError(
+        f"row {row} of {len(array):,} has {found} among {'words' if words else 'numbers'}. If it stands for a missing "
+        "value, fill it or leave out the row; else write all values in one way."
+    )
 
 
 def _of_tensor(values: Tensor) -> np.ndarray:
     if values.layout is not torch.strided:
         raise DataError(f"dense tensors are expected, got {values.layout} {tuple(values.shape)}. Use to_dense() first.")
     values = values.detach().cpu().resolve_conj()
-    return (values.float() if values.dtype == torch.bfloat16 else values).numpy()  # NumPy has no bfloat16
+    try:
+        return (values.float() if values.dtype == torch.bfloat16 else values).numpy()  # NumPy has no bfloat16
+    except TypeError:
+        found = str(values.dtype).removeprefix("torch.")
+        raise DataError(f"tensors of numbers that NumPy has are expected, got {found}. Use float() first.") from None
 
 
-def pixels(images: np.ndarray, what: str) -> Tensor:
+def pixels(images: np.ndarray, what: str, channels_first: bool = False) -> Tensor:
     """Images of one of the accepted forms as uint8 (N, C, H, W)."""
     if images.ndim == 3:
         images = images[:, None]
-    elif images.ndim == 4 and channels_last(images.shape[1:]):
+    elif images.ndim == 4 and not channels_first and channels_last(images.shape[1:]):
         images = images.transpose(0, 3, 1, 2)
     if images.ndim != 4 or 0 in images.shape:
         raise DataError(
@@ -119,17 +160,21 @@ def _bytes(images: np.ndarray, what: str) -> np.ndarray:
         return np.rint(255 * images).astype(np.uint8)
     if images.dtype.kind in "iu" and images.size and images.min() >= 0 and images.max() <= 255:
         return images.astype(np.uint8)
-    low, high = (images.min(), images.max()) if images.size else (0, 0)
+    found = f"{images.dtype}"
+    if images.dtype.kind in "iubf" and images.size:
+        found += f" from {images.min():g} to {images.max():g}"
     raise DataError(
-        f"{what}: bytes from 0 to 255, or floating-point numbers from 0 to 1, are expected as pixels, found "
-        f"{images.dtype} from {low:g} to {high:g}."
+        f"{what}: bytes from 0 to 255, or floating-point numbers from 0 to 1, are expected as pixels, found {found}."
     )
 
 
 def _images(
-    parts: list[tuple[np.ndarray, np.ndarray]], classes: Sequence[str] | None, test: float | None, name: str
+    parts: list[tuple[np.ndarray, np.ndarray]],
+    images: list[Tensor],
+    classes: Sequence[str] | None,
+    test: float | None,
+    name: str,
 ) -> ImageData:
-    images = [pixels(x, name) for x, _ in parts]
     if any(part.shape[1:] != images[0].shape[1:] for part in images):
         raise DataError(
             f"{name}: training images are {tuple(images[0].shape[1:])}, test images {tuple(images[1].shape[1:])}; both "
@@ -164,15 +209,21 @@ def masked_sets(parts: Sequence[tuple[Tensor, np.ndarray]], classes: Sequence[st
     if classes is None and count > _FEW * known.size:
         warn_of_data(
             f"{what}: masks have labels up to {count - 1}, so {count} classes, but {known.size} occur. If they "
-            "are grey levels of a drawing, number them 0, 1, 2, ...; if not, name the classes."
+            "are grey levels of a drawing, number them 0, 1, 2, ...; if not, name the classes: in a folder by "
+            "classes.txt, in an archive by the array classes."
         )
     names = tuple(map(str, classes)) if classes else ("background", "foreground") if drawn else numbered(count)
     if count > len(names):
         raise DataError(f"{what}: {len(names)} classes are named, but masks have labels up to {count - 1}.")
     return [
-        ImageSet(images, torch.from_numpy(np.where(masks == IGNORE, 1, 0) if drawn else masks).byte(), names, IGNORE)
+        ImageSet(images, torch.from_numpy(_labels(masks == IGNORE if drawn else masks)), names, IGNORE)
         for images, masks in parts
     ]
+
+
+def _labels(masks: np.ndarray) -> np.ndarray:
+    """A copy as bytes, whatever the layout of the array."""
+    return np.array(masks, dtype=np.uint8, order="C")
 
 
 def numbered(count: int) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ import torch
 
 from evolvent._core.errors import DataError
 from evolvent.data.image_set import ImageData
-from evolvent.data.own.arrays import as_array, channels_last, from_arrays
+from evolvent.data.own.arrays import as_array, channels_last, from_parts
 from evolvent.data.own.parts import check_size
 from evolvent.data.own.point_set import PointData
 from evolvent.data.picture_readers import MODES, picture_channels
@@ -43,7 +43,7 @@ def from_dataset(
     title, size = name or type(train).__name__, check_size(resize)
     parts = [_stacked(part, size, title) for part in ((train,) if test is None else (train, test))]
     known = classes if classes is not None else getattr(train, "classes", None)
-    return from_arrays(*(column for part in parts for column in part), classes=known, test=share, name=title)
+    return from_parts(parts, classes=known, test=share, name=title, channels_first=size is not None)
 
 
 def _stacked(items: Any, resize: tuple[int, int] | None, what: str) -> tuple[np.ndarray, np.ndarray]:
@@ -77,13 +77,18 @@ def _pixels_of(value: Any, what: str) -> np.ndarray:
 
 
 def _resized(image: np.ndarray, size: tuple[int, int] | None) -> np.ndarray:
-    """An image of shape (H, W), (H, W, C) or (C, H, W) in another size, as it came."""
-    if size is None or image.ndim not in (2, 3):
+    """An image of shape (H, W), (H, W, C) or (C, H, W) in another size, (C, height, width); booleans become numbers."""
+    if size is None or not _is_image(image):
         return image
+    planes = torch.from_numpy(np.ascontiguousarray(image, dtype=np.float64))  # of any byte order and layout
     last = image.ndim == 3 and channels_last(image.shape)
-    planes = torch.from_numpy(image).double()
     planes = planes.permute(2, 0, 1) if last else planes.reshape(-1, *image.shape[-2:])
     small = torch.nn.functional.interpolate(planes[None], size, mode="bilinear", antialias=True)[0]
-    small = small.round() if image.dtype.kind in "iu" else small
-    small = small.permute(1, 2, 0) if last else small.reshape(*image.shape[:-2], *size)
-    return small.numpy().astype(image.dtype)
+    small = small.clamp(planes.min(), planes.max())  # which rounding may pass
+    if image.dtype.kind == "b":
+        return small.numpy()
+    return (small.round() if image.dtype.kind in "iu" else small).numpy().astype(image.dtype)
+
+
+def _is_image(array: np.ndarray) -> bool:
+    return array.ndim in (2, 3) and array.size > 0 and array.dtype.kind in "iubf"

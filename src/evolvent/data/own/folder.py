@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -89,6 +89,7 @@ class _Listing:
         if pair is None:
             raise DataError(f"{folder} must have folders images and masks, as the training part has.")
         images, masks = pair
+        _warn_of_unread(images)
         known = {path.stem: path.name for path in _files(masks, (".png",))}
         files = _files(images, SUFFIXES)
         lacking = [path for path in files if path.stem not in known]
@@ -121,21 +122,21 @@ def _folders(folder: Path) -> list[Path]:
     return sorted(path for path in folder.iterdir() if path.is_dir() and not path.name.startswith((".", "__")))
 
 
-def _files(folder: Path, suffixes: Sequence[str]) -> list[Path]:
+def _files(folder: Path, suffixes: Collection[str]) -> list[Path]:
     found = (path for path in folder.iterdir() if path.suffix.lower() in suffixes and not path.name.startswith("."))
     return sorted(path for path in found if path.is_file())
 
 
 def _warn_of_unread(folder: Path) -> None:
-    """Say which pictures and folders in the folder of a class are not read."""
+    """Say which pictures and folders in a folder of images are not read."""
     inner = len(_folders(folder))
-    other = Counter(path.suffix.lower() for path in folder.iterdir() if path.suffix.lower() in _OTHER_PICTURES)
+    other = Counter(path.suffix.lower() for path in _files(folder, _OTHER_PICTURES))
     unread = [f"{count} {suffix}" for suffix, count in sorted(other.items())]
     unread += [f"{inner} folder{'s' if inner > 1 else ''}"] if inner else []
     if unread:
         warn_of_data(
             f"{folder} also has {', '.join(unread)}, which are not read. Convert pictures to PNG or JPEG, and put all "
-            "images of a class directly into its folder."
+            "images directly into this folder."
         )
 
 

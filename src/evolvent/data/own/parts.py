@@ -73,12 +73,17 @@ def check_size(resize: Any) -> tuple[int, int] | None:
     """The height and width that images are resized to, if any are given."""
     if resize is None:
         return None
-    sides = list(resize) if isinstance(resize, Sequence) else []
-    if len(sides) != 2 or not all(isinstance(side, Integral) and int(side) > 0 for side in sides):
+    given = resize.tolist() if isinstance(resize, (np.ndarray, Tensor)) else resize
+    sides = list(given) if isinstance(given, Sequence) else []
+    if len(sides) != 2 or not all(_is_side(side) for side in sides):
         raise ConfigError(f"resize must be [height, width], two whole numbers from 1, got {told(resize)}.")
     height, width = map(int, sides)
     check_fits(height * width, f"an image resized to {height} x {width}")
     return height, width
+
+
+def _is_side(side: Any) -> bool:
+    return isinstance(side, Integral) and not isinstance(side, bool) and int(side) > 0
 
 
 def held_out_rows(strata: Tensor, fraction: float | None, what: str) -> tuple[Tensor, Tensor]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -14,6 +14,8 @@ from evolvent._core.checks import check_path
 from evolvent._core.errors import DataError, UnknownNameError
 from evolvent.data.formats.arrays import parsing
 from evolvent.data.own.arrays import LARGEST, from_arrays
+from evolvent.data.own.header import as_number, is_counted, is_number, may_be_names, names_columns, numbered_columns
+from evolvent.data.own.parts import warn_of_data
 from evolvent.data.own.point_set import PointData
 
 
@@ -43,11 +45,12 @@ class Table:
     def place(self, name: str) -> int:
         """Where a column stands."""
         if name not in self.columns:
-            raise UnknownNameError(f"column of {self.path.name}", name, self.columns, "Set data.label.")
+            advice = "Set data.label." if self.named else "The table names none; they are x0, x1, ..."
+            raise UnknownNameError(f"column of {self.path.name}", name, self.columns, advice)
         return self.columns.index(name)
 
     def _number(self, row: int, text: str, column: str) -> float:
-        value = _as_number(text)
+        value = as_number(text)
         if value is None or not abs(value) <= LARGEST:
             line = self.first_line + row
             raise DataError(
@@ -57,17 +60,17 @@ class Table:
         return value
 
 
-def from_csv(path: str | os.PathLike[str], *, label: str | None = None, test: float | None = None) -> PointData:
+def from_csv(path: str | os.PathLike[str], *, label: str | int | None = None, test: float | None = None) -> PointData:
     """Your own table of points, one in each line, as data for trainings.
 
     Args:
         path: a ``.csv`` file of numbers and one column of classes. The first line names the columns if it has no
-            numbers, has ``label`` in it, or a word above a last column of numbers.
+            numbers, or ``label``, or a word above a column of numbers; numbers as names are whole.
         label: name of the column of classes; the last one unless given.
         test: the share of rows for testing, 0.2 unless given.
     """
     label = None if label is None else str(label)
-    table = read_table(path, [] if label is None else [label])
+    table = read_table(path, label=label)
     chosen = table.columns[-1] if label is None else label
     place = table.place(chosen)
     if "" in table.columns:
@@ -80,7 +83,9 @@ def from_csv(path: str | os.PathLike[str], *, label: str | None = None, test: fl
     if "" in words:
         line = table.first_line + words.index("")
         raise DataError(f"{table.path}, line {line}: column {chosen!r} names no class. Write one, or delete the line.")
-    whole = [_as_number(word) for word in words]
+    if label is None:
+        _warn_of_lone_class(table, place)
+    whole = [as_number(word) for word in words]
     labels = np.array(words if any(v is None or v % 1 for v in whole) else [int(v) for v in whole if v is not None])
     found = from_arrays(table.numbers(features), labels, columns=features, test=test, name=table.path.stem)
     assert isinstance(found, PointData)
@@ -89,12 +94,13 @@ def from_csv(path: str | os.PathLike[str], *, label: str | None = None, test: fl
     return replace(found, section=section, source=source)
 
 
-def read_table(path: str | os.PathLike[str], names: Collection[str] = ()) -> Table:
+def read_table(path: str | os.PathLike[str], features: Sequence[str] = (), label: str | None = None) -> Table:
     """The cells of a file with commas, semicolons or tabs between columns; without names these are x0, x1, ...
 
     Args:
         path: of the file.
-        names: of columns that are expected: a first line that has them all names the columns, even if they are numbers.
+        features: names of the columns that a trained network takes.
+        label: name of the column of classes, if the user gave one.
     """
     path = check_path(path, "ev.data.from_csv", "a table").absolute()
     if not path.is_file():
@@ -105,8 +111,8 @@ def read_table(path: str | os.PathLike[str], names: Collection[str] = ()) -> Tab
         lines = [[cell.strip() for cell in row] for row in csv.reader(file, delimiter=separator) if row]
     if not lines:
         raise DataError(f"{path} is empty. Write one point in each line.")
-    named = (bool(names) and set(names) <= set(lines[0])) or _is_header(lines)
-    columns = lines[0] if named else [f"x{k}" for k in range(len(lines[0]))]
+    named = names_columns(lines, path.name, features, label)
+    columns = lines[0] if named else numbered_columns(len(lines[0]))
     rows = lines[1:] if named else lines
     if not rows or len(set(columns)) != len(columns):
         raise DataError(f"{path} must have lines of points, and columns of different names.")
@@ -116,21 +122,21 @@ def read_table(path: str | os.PathLike[str], names: Collection[str] = ()) -> Tab
     return Table(path, columns, rows, 2 if named else 1)
 
 
-def _is_header(lines: list[list[str]]) -> bool:
-    """Whether the first line has words alone, or the one word of the last column."""
-    if all(_as_number(cell) is None for cell in lines[0]):
-        return True
-    last = [_as_number(line[-1]) is None for line in lines]
-    return len(last) > 1 and last[0] and not any(last[1:])
+def _warn_of_lone_class(table: Table, place: int) -> None:
+    """Say that line 1, read as a point, may name the columns: its class is unlike all others, beside whole numbers."""
+    if table.named:
+        return
+    first, *others = table.rows
+    name, rest = first[place], first[:place] + first[place + 1 :]
+    below = [row[place] for row in others]
+    unlike = is_counted(first) or not any(map(is_number, below))
+    if may_be_names(rest) and unlike and name not in below:
+        warn_of_data(
+            f"{table.path.name}: the class {name[:40]!r} occurs in line 1 only. If this line names the columns, say so "
+            f"by data.label={name[:40]}."
+        )
 
 
 def _separator(line: str) -> str:
     """Whichever it has most."""
     return max(",;\t", key=line.count)
-
-
-def _as_number(text: str) -> float | None:
-    try:
-        return float(text)
-    except ValueError:
-        return None

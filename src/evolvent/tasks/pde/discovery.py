@@ -8,8 +8,8 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from evolvent._core.errors import DataError, shortened
-from evolvent._core.seals import read_sealed, write_sealed
+from evolvent._core.errors import DataError
+from evolvent._core.seals import read_sealed, why_unfit, write_sealed
 from evolvent.equations import Derivatives, GoverningEquation, Term
 from evolvent.tasks.pde.uncertainty import Uncertainty
 
@@ -107,8 +107,8 @@ class Discovery(nn.Module):
             numbers = read_sealed(path)
             values = [float(numbers[term.text]) for term in self.equation.terms]
         except (OSError, ValueError, KeyError, TypeError) as error:
-            reason = shortened(str(error))
-            raise DataError(f"{path} does not have the coefficients of the equation ({reason}). Train again.") from None
+            lack = "does not have the coefficients of the equation"
+            raise DataError(why_unfit(path, error, lack, "train again")) from None
         alpha = torch.tensor(values, dtype=torch.float64)
         self.equation.alpha.copy_(alpha)
         self.active.copy_(alpha != 0)

@@ -10,9 +10,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from evolvent._core.errors import ConfigError, DataError, shortened
+from evolvent._core.errors import ConfigError, DataError
 from evolvent._core.randomness import Stream, derive_seed, key
-from evolvent._core.seals import read_sealed, write_sealed
+from evolvent._core.seals import read_sealed, why_unfit, write_sealed
 from evolvent.data import Batches, CollocationPoints, Material, TensorSource
 from evolvent.equations.problems import Problem, create_problem, with_stored_reference
 from evolvent.tasks.findings import Figure, Findings
@@ -254,8 +254,8 @@ class Pde(PdeObjective):
             found = read_sealed(path)["factors"] if self.factors else {}
             values = {name: float(found[name]) for name in self.factors}
         except (OSError, ValueError, KeyError, TypeError) as error:
-            reason = shortened(str(error))
-            raise DataError(f"{path} does not have the coefficients that were found ({reason}). Train again.") from None
+            lack = "does not have the coefficients that were found"
+            raise DataError(why_unfit(path, error, lack, "train again")) from None
         with torch.no_grad():
             for name, factor in self.factors.items():
                 factor.fill_(values[name])

@@ -15,6 +15,8 @@ from evolvent._core.errors import ConfigError
 from evolvent._core.files import atomic_path
 from evolvent._core.notebook import html_table
 
+_ORIGIN = ("Software", "evolvent predict")  # in the PNGs of masks
+
 
 @dataclass(frozen=True)
 class Predictions:
@@ -80,21 +82,55 @@ class MaskPredictions:
         return html_table(*self.table())
 
     def save(self, folder: str | os.PathLike[str]) -> list[Path]:
-        """Write the masks as PNGs with a palette, whose pixels are the numbers of the classes."""
+        """Write the masks as PNGs with a palette, whose pixels are the numbers of the classes.
+
+        Earlier predictions are replaced. Any other file of the same name is not, be it an image or a mask to train on.
+
+        Raises:
+            ConfigError: if a mask would replace a file, or two masks have one name; before anything is written.
+        """
         from PIL import Image
+        from PIL.PngImagePlugin import PngInfo
 
         paths = [Path(folder) / f"{Path(name).stem}.png" for name in self.inputs]
-        inputs = {Path(name).resolve() for name in self.inputs}
-        if twice := [path for path, count in Counter(paths).items() if count > 1]:
-            raise ConfigError(f"two inputs would be written as {twice[0]}. Predict them one after the other.")
-        if lost := [path for path in paths if path.resolve() in inputs]:
-            raise ConfigError(f"the mask {lost[0]} would replace the image of that name. Choose another folder.")
+        self._check_places(paths)
+        origin = PngInfo()
+        origin.add_text(*_ORIGIN)
         for path, mask in zip(paths, self.masks, strict=True):
             image = Image.fromarray(mask, "P")
             image.putpalette(_palette())
             with atomic_path(path) as draft:
-                image.save(draft, format="PNG")
+                image.save(draft, format="PNG", pnginfo=origin)
         return paths
+
+    def _check_places(self, paths: Sequence[Path]) -> None:
+        if twice := [path for path, count in Counter(paths).items() if count > 1]:
+            raise ConfigError(f"two inputs would be written as {twice[0]}. Predict them one after the other.")
+        taken = [path for path in paths if path.exists()]
+        inputs = {_file(Path(name)) for name in self.inputs if Path(name).exists()} if taken else set()
+        for path in taken:
+            if _file(path) in inputs:
+                raise ConfigError(f"the mask {path} would replace the image of that name. Choose another folder.")
+            if not _is_prediction(path):
+                raise ConfigError(f"the mask {path} would replace a file that is no prediction. Choose another folder.")
+
+
+def _file(path: Path) -> tuple[int, int]:
+    """What two paths of one file have in common, as :func:`os.path.samefile` compares them."""
+    found = path.stat()
+    return found.st_dev, found.st_ino
+
+
+def _is_prediction(path: Path) -> bool:
+    """Whether a file says that a prediction wrote it."""
+    from PIL import Image
+
+    key, value = _ORIGIN
+    try:
+        with Image.open(path, formats=("PNG",)) as image:
+            return image.info.get(key) == value
+    except (OSError, ValueError, SyntaxError):  # Pillow's ways to say that it is no PNG
+        return False
 
 
 def _palette() -> list[int]:

@@ -48,7 +48,7 @@ def _stored(path: Path) -> dict[str, Any]:
     try:
         values = read_sealed(path)
     except ConfigError as error:
-        raise ModelFileError(f"{error} Else train the network again.") from None
+        raise ModelFileError(f"{error} Or train the network again.") from None
     if values.get("format") != FORMAT:
         raise ModelFileError(f"{path} was written by another version; this one reads format {FORMAT}.")
     return values

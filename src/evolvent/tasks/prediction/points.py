@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Self
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from evolvent._core.errors import ConfigError, DataError, ShapeError, shortened
 from evolvent.data.own.arrays import as_array
-from evolvent.data.own.table import Table, read_table
+from evolvent.data.own.header import is_number
+from evolvent.data.own.table import read_table
 from evolvent.tasks.prediction.answers import Predictions
 from evolvent.tasks.prediction.predictor import Predictor, Tell, store_form
 from evolvent.tasks.task import evaluating
@@ -81,7 +83,7 @@ class PointPredictor(Predictor):
 
     def __call__(self, inputs: Any, tell: Tell = lambda share: None) -> Predictions:
         """The classes of points: paths of ``.csv`` files with the columns of the training or of folders of them, or
-        numbers (N, d).
+        numbers (N, d), also as a table of pandas or polars.
 
         Columns are found by their names, in any order; a table with other names must have as many columns.
         """
@@ -90,12 +92,12 @@ class PointPredictor(Predictor):
             raise ConfigError("there are no points to predict. Give at least one.")
         if files:
             tables = [read_table(path, self.form.columns) for path in files]
-            parts = [torch.from_numpy(table.numbers(self._columns(table))) for table in tables]
-            self._warn_of_names(tables)
+            parts = [torch.from_numpy(table.numbers(self._columns(table.columns, table.path.name))) for table in tables]
+            self._warn_of_names({table.path.name: table.columns for table in tables if table.named})
             names = [f"{path}:{row}" for path, x in zip(files, parts, strict=True) for row in range(1, len(x) + 1)]
             x = torch.cat(parts)
         else:
-            x = torch.as_tensor(as_array(inputs)).float()
+            x = _numbers(self._chosen(inputs) if hasattr(inputs, "columns") else inputs)
             names = [str(row) for row in range(len(x))]
         if x.ndim != 2 or x.shape[1] != len(self.form.columns) or len(x) == 0:
             wanted = f"{len(self.form.columns)} features ({', '.join(self.form.columns[:6])})"
@@ -116,30 +118,51 @@ class PointPredictor(Predictor):
         example = mean + deviation * torch.randn(count, len(mean), generator=draw)
         return nn.Sequential(_Scaling(mean, deviation), self.network, nn.Softmax(dim=1)).eval(), example
 
-    def _columns(self, table: Table) -> list[str]:
+    def _chosen(self, frame: Any) -> Any:
+        """The columns of a table of pandas or polars that the network takes; numbered ones of pandas have no names."""
+        names = {str(name): name for name in frame.columns}
+        chosen = self._columns(list(names), "the table")
+        if list(frame.columns) != list(range(len(names))):
+            self._warn_of_names({"the table": list(names)})
+        return frame[[names[name] for name in chosen]]
+
+    def _columns(self, names: Sequence[str], what: str) -> list[str]:
         """Those of the training; of a table that has not all of these names, all columns in their order."""
-        if self._names_fit(table):
+        if self._names_fit(names):
             return list(self.form.columns)
-        if len(table.columns) != len(self.form.columns):
+        if len(names) != len(self.form.columns):
             raise DataError(
-                f"{table.path.name} must have the columns {_listed(self.form.columns)}, in any order, or as many "
-                f"without names; it has {len(table.columns)}: {_listed(table.columns)}. Rename them, or leave out "
+                f"{what} must have the columns {_listed(self.form.columns)}, in any order, or as many "
+                f"without names; it has {len(names)}: {_listed(names)}. Rename them, or leave out "
                 "those that are not needed."
             )
-        return table.columns
+        return list(names)
 
-    def _names_fit(self, table: Table) -> bool:
-        return set(self.form.columns) <= set(table.columns)
+    def _names_fit(self, names: Sequence[str]) -> bool:
+        return set(self.form.columns) <= set(names)
 
-    def _warn_of_names(self, tables: Sequence[Table]) -> None:
-        """Once for all files, of the first whose columns are named otherwise."""
-        other = next((table for table in tables if table.named and not self._names_fit(table)), None)
+    def _warn_of_names(self, tables: Mapping[str, Sequence[str]]) -> None:
+        """Once for all tables, of the first whose columns are named otherwise."""
+        other = next((what for what, names in tables.items() if not self._names_fit(names)), None)
         if other is not None:
             warnings.warn(
-                f"{other.path.name} has the columns {_listed(other.columns)}, which are taken in this order as "
+                f"{other} has the columns {_listed(tables[other])}, which are taken in this order as "
                 f"{_listed(self.form.columns)}, as in the training.",
                 stacklevel=3,
             )
+
+
+def _numbers(values: Any) -> Tensor:
+    """Points as float32, of numbers or of texts that are numbers; a copy, whatever the layout of the array."""
+    array = as_array(values)
+    try:
+        with np.errstate(over="ignore"):  # the infinities that come of it are refused
+            return torch.from_numpy(np.array(array, dtype=np.float32, order="C"))
+    except ValueError:
+        word = next(str(cell) for cell in array.flat if not is_number(str(cell)))
+        raise DataError(
+            f"points are rows of numbers, got {shortened(repr(word), 40)}. Leave out columns of words."
+        ) from None
 
 
 def _listed(columns: Sequence[str]) -> str:

@@ -42,7 +42,12 @@ class Predictor:
         if not path.is_dir():
             return [path]
         named = (file for file in path.rglob("*") if file.suffix.lower() in self.suffixes)
-        found = sorted(file for file in named if file.is_file() and not file.name.startswith("."))
+        found = sorted(file for file in named if file.is_file() and not _is_hidden(file.relative_to(path)))
         if not found:
             raise DataError(f"{path} has no {' or '.join(self.suffixes)} files. Give another folder, or files.")
         return found
+
+
+def _is_hidden(path: Path) -> bool:
+    """Whether a system or a program keeps it for itself, such as ``__MACOSX`` and ``.ipynb_checkpoints``."""
+    return any(part.startswith((".", "__")) for part in path.parts)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import torch
 
-from evolvent._core.errors import ModelFileError, shortened
-from evolvent._core.seals import read_sealed, write_sealed
+from evolvent._core.errors import ModelFileError
+from evolvent._core.seals import read_sealed, why_unfit, write_sealed
 from evolvent.equations import Derivatives, GoverningEquation
 from evolvent.tasks.findings import Table
 
@@ -59,10 +59,11 @@ def save_equation(equation: GoverningEquation, folder: Path) -> None:
 @torch.no_grad()
 def load_equation(equation: GoverningEquation, folder: Path) -> None:
     """Read what :func:`save_equation` wrote into an equation with the same terms."""
+    path = folder / _FILE
     try:
-        values = read_sealed(folder / _FILE)["coefficients"]
+        values = read_sealed(path)["coefficients"]
         numbers = [float(values[term.text]) for term in equation.terms]
     except (OSError, ValueError, KeyError, TypeError) as error:
-        reason = shortened(str(error))
-        raise ModelFileError(f"{folder / _FILE} does not hold the coefficients of this equation ({reason}).") from None
+        lack = "does not hold the coefficients of this equation"
+        raise ModelFileError(why_unfit(path, error, lack, "train again")) from None
     equation.alpha.copy_(torch.tensor(numbers, dtype=torch.float64))
