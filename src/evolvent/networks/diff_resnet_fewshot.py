@@ -121,16 +121,21 @@ class FewShotNetwork(nn.Module):
         largest = torch.linalg.eigvalsh(L[doubtful] if L.ndim > 2 else L)[..., -1].max().item()
         if gamma * largest <= 2 * (1 + 1e-5):
             return
+        if self.options.allow_unstable:
+            warnings.warn(
+                f"gamma {gamma:g} is too large for explicit diffusion on the graphs of some episodes, in which some "
+                "differences between points may grow.",
+                UnstableDiffusionWarning,
+                stacklevel=2,
+            )
+            return
         strength = gamma * self.options.diffusion_steps
         enough = math.ceil(1.01 * strength * largest / 2)  # so that the step is stable as it is printed
-        told = (
+        raise ConfigError(
             f"gamma {gamma:g} is too large for explicit diffusion on the graph of an episode, whose largest eigenvalue "
             f"is {largest:.3f}; gamma up to {2 / largest:.3f} is stable. For the same strength take {enough} "
-            f"diffusion_steps with gamma {strength / enough:.3g}"
+            f"diffusion_steps with gamma {strength / enough:.3g}, or set allow_unstable."
         )
-        if not self.options.allow_unstable:
-            raise ConfigError(f"{told}, or set allow_unstable.")
-        warnings.warn(f"{told}.", UnstableDiffusionWarning, stacklevel=2)
 
     def _check(self, x: Tensor) -> None:
         if x.ndim not in (2, 3) or x.shape[-1] != self.options.in_features:
