@@ -146,6 +146,14 @@ def heated_from_both_ends(p):
     return 1 - (1 - 1e-3) * torch.stack(waves).sum(0)
 
 
+MANY = {
+    "domain": {**{f"x{k}": (0, 1) for k in range(20)}, "t": (0, 1)},
+    "equation": lambda u: u["t"] - u.laplacian,
+    "initial": lambda *x: sum(one * one for one in x),
+    "conditions": [Condition("flux", {"x0": 0}, lambda u: u["x0"])],
+}
+
+
 @pytest.mark.parametrize(
     ("stated", "right"),
     [
@@ -158,6 +166,7 @@ def heated_from_both_ends(p):
         ({**HEAT, "domain": PLANE, "initial": 1e-3, "conditions": [held(0), held(1)]}, heated_from_both_ends),
         (CARRIED, localised(0.50005)),
         (INTEGRAL, lambda t: 2 + 0 * t),
+        (MANY, lambda p: p[:, :20].square().sum(1, keepdim=True) + 40 * column(p, 20)),
         (SMALL_END, lambda x: 1e-6 + (1 - 1e-6) * x + 1e-4 * sin(pi * x)),
     ],
 )

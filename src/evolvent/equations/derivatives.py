@@ -77,8 +77,9 @@ def mixed_jet(
     return taylor(f, [x], [[d] for d in directions], algebra(*asked))
 
 
-def _asked_indices(count: int, order: int | Iterable[Index]) -> list[Index]:
-    if isinstance(order, Tensor) or not isinstance(order, Iterable):
+def _asked_indices(count: int, order: Any) -> list[Index]:
+    number = not isinstance(order, Iterable) or getattr(order, "ndim", 1) == 0
+    if number:
         return _all_indices(count, order)
     order = list(order)
     for index in order:

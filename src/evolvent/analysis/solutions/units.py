@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import torch
 from torch import Tensor
 
 from evolvent.equations.problems import MANY, Condition, Problem
+from evolvent.equations.problems.needed import Needed
 
 _SHARES = (1e-3, -1.0)  # of the size of the solution, of errors that are tried: of first order, and the whole of it
 _STARTS = (0.125, 0.375, 0.625, 0.875)  # of the time, when errors begin
-_AT_START = 128  # points at each of these times
+_EVERY = 32  # of the points is looked at then
 _ON_FACE = 1024
 _NEGLIGIBLE = 1e-9  # relative to what it is compared with
 _SPREAD = 3.0  # a source makes a solution so many times as large as the longest wave would be, at most
 _FEW = 7  # coordinates that are all tried
 
 Function = Callable[[Tensor], Tensor]
+Quantity = Callable[[Function, Tensor], Tensor]  # of a solution, at points
 
 
 class Units:
@@ -53,7 +55,7 @@ class Units:
             values = u(points).double()
         self._mean, self._most = values.square().mean().sqrt().item(), self._largest(values)
         self._equations = self._by_equations()
-        self._by_name = {id(one): self._by_condition(one) for one in problem.conditions}
+        self._conditions = {id(one): self._by_condition(one) for one in problem.conditions}
         self._least, self._times, self._reached = self._course(values.abs().amax(1))
 
     def size(self, points: Tensor) -> Tensor:
@@ -73,7 +75,7 @@ class Units:
 
     def condition(self, condition: Condition, points: Tensor) -> Tensor:
         """Units of a condition at points of its face, (N, columns)."""
-        return self._by_name[id(condition)] * self.size(points)
+        return self._conditions[id(condition)] * self.size(points)
 
     def _largest(self, values: Tensor) -> float:
         largest = values.abs().max().item()
@@ -97,8 +99,7 @@ class Units:
             source = problem.residual(problem.derivatives(none, self._points))
             found = [_SPREAD * source / self._equations]
             for one in problem.conditions:
-                face = on_face(problem, one.where)
-                found.append(one.violation(problem.derivatives(none, face)) / self._by_name[id(one)])
+                found.append(violation_of(problem, one, none, on_face(problem, one.where)) / self._conditions[id(one)])
             if problem.initial is not None:
                 found.append(problem.initial_values(self._points))
             if problem.boundary is not None:
@@ -123,52 +124,51 @@ class Units:
             return self._by_waves(self._residual_of, points, problem.coordinates)
         with torch.no_grad():
             share = self._mean / self._most / (problem.inside(points).square().mean().sqrt().item() or 1.0)
-        return self._left(self._residual_of, lambda x: problem.inside(x) * share, points)
+        return self._left(self._residual_of, [lambda x: problem.inside(x) * share], points)[0]
 
     def _by_growth(self, start: float) -> Tensor:
         """By an error that begins at a time and would become as large as the solution within its duration."""
-        points, column, duration = self._points[:_AT_START].clone(), self._column or 0, self.problem.duration
+        points, column, duration = self._points[::_EVERY].clone(), self._column or 0, self.problem.duration
         points[:, column] = start
-        return self._left(
-            self._residual_of, lambda x: torch.expm1((x[:, column : column + 1] - start) / duration), points
-        )
+        growth = lambda x: torch.expm1((x[:, column : column + 1] - start) / duration)  # noqa: E731
+        return self._left(self._residual_of, [growth], points)[0]
 
     def _by_condition(self, condition: Condition) -> Tensor:
         """Units of a condition for a solution of size 1, (columns,)."""
         problem = self.problem
         crossed = [name for name in problem.coordinates if name in condition.where or name == problem.time]
         names = problem.coordinates if len(problem.coordinates) <= _FEW else crossed
-        return _or_one(self._by_waves(self._violation_of(condition), on_face(problem, condition.where), names))
+        face, violation = on_face(problem, condition.where), lambda f, x: violation_of(problem, condition, f, x)
+        return _or_one(self._by_waves(violation, face, names))
 
-    def _by_waves(self, quantity: Callable[[Function, Tensor], Tensor], points: Tensor, names: list[str]) -> Tensor:
-        """By waves in each of some coordinates and in all of them at once, of two phases."""
-        found = [
-            torch.stack([self._left(quantity, wave, points) for wave in (phases(torch.sin), phases(torch.cos))])
-            for phases in (self._wave(chosen) for chosen in ([*([name] for name in names), self.problem.coordinates]))
-        ]
-        return torch.stack(found).square().sum(1).sqrt().amax(0)
+    def _by_waves(self, quantity: Quantity, points: Tensor, names: list[str]) -> Tensor:
+        """By waves of two phases, in each of some coordinates and in all of them at once."""
+        phases = [self._phase([name]) for name in names] + [self._phase(self.problem.coordinates)]
+        waves = [lambda x, of=of, phase=phase: of(phase(x)) for phase in phases for of in (torch.sin, torch.cos)]
+        return self._left(quantity, waves, points).view(len(phases), 2, -1).square().sum(1).sqrt().amax(0)
 
-    def _wave(self, names: list[str]) -> Callable[[Function], Function]:
-        """Of sin or cos a function of the sum of some coordinates, each from -1 to 1."""
+    def _phase(self, names: list[str]) -> Function:
+        """The sum of some coordinates, each from -1 to 1."""
         chosen = [(i, *ends) for i, (name, ends) in enumerate(self.problem.domain.items()) if name in names]
 
         def phase(x: Tensor) -> Tensor:
             parts = [(2 * x[:, i : i + 1] - low - high) / (high - low) for i, low, high in chosen]
             return torch.cat(parts, 1).sum(1, True)
 
-        return lambda function: lambda x: function(phase(x))
+        return phase
 
-    def _left(self, quantity: Callable[[Function, Tensor], Tensor], error: Function, points: Tensor) -> Tensor:
-        """What an error of each component leaves of a quantity, (columns,); the less of a small and a large one."""
+    def _left(self, quantity: Quantity, errors: Sequence[Function], points: Tensor) -> Tensor:
+        """What each error leaves of a quantity, the less of a small and a large one, (errors, columns)."""
         with torch.no_grad():
             here = quantity(self._u, points)
-            found = [self._change(quantity, error, points, here, share * self._most) for share in _SHARES]
-        return found[0].fmin(found[1])
+            small, large = (
+                torch.stack([self._change(quantity, error, points, here, share * self._most) for error in errors])
+                for share in _SHARES
+            )
+        return small.fmin(large)
 
-    def _change(
-        self, quantity: Callable[[Function, Tensor], Tensor], error: Function, points: Tensor, here: Tensor, step: float
-    ) -> Tensor:
-        """What an error of a small or large step leaves of a quantity, over that step, (columns,)."""
+    def _change(self, quantity: Quantity, error: Function, points: Tensor, here: Tensor, step: float) -> Tensor:
+        """What an error of a step leaves of a quantity in one component after the other, over that step, (columns,)."""
         squares = []
         for axis in torch.eye(len(self.problem.unknowns), dtype=points.dtype):
             there = quantity(lambda x, axis=axis: self._u(x) + error(x) * (axis * step), points)
@@ -178,8 +178,12 @@ class Units:
     def _residual_of(self, f: Function, points: Tensor) -> Tensor:
         return self.problem.residual(self.problem.derivatives(f, points))
 
-    def _violation_of(self, condition: Condition) -> Callable[[Function, Tensor], Tensor]:
-        return lambda f, points: condition.violation(self.problem.derivatives(f, points))
+
+def violation_of(problem: Problem, condition: Condition, f: Function, points: Tensor) -> Tensor:
+    """What is off of a condition at points, (N, columns), with no derivatives but those that it asks for."""
+    probe = Needed(problem.coordinates, len(problem.unknowns), len(problem.space))
+    condition.violation(probe)
+    return condition.violation(problem.derivatives(f, points, sorted(probe.asked)))
 
 
 def on_face(problem: Problem, where: Mapping[str, float]) -> Tensor:
