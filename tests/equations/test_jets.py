@@ -417,7 +417,7 @@ def test_what_cannot_be_asked_is_refused():
         jet(lambda u: {"u": u}, x, torch.ones(2), 1)
     with pytest.raises(ConfigError, match="no directions"):
         mixed_jet(torch.tanh, x, [], 1)
-    for wrong in ([(1,)], [2], [(1, 1.5)], []):
+    for wrong in ([(1,)], [2], [(1, 1.5)], [], 2.0, torch.tensor(1.5)):
         with pytest.raises(ConfigError, match=r"indices|whole number"):
             mixed_jet(torch.tanh, x, [torch.ones(2)] * 2, wrong)
     for indices in ({(1, 0)}, {(1, 0): "u_x"}, (index for index in [(1, 0)])):

@@ -78,8 +78,7 @@ def mixed_jet(
 
 
 def _asked_indices(count: int, order: Any) -> list[Index]:
-    number = not isinstance(order, Iterable) or getattr(order, "ndim", 1) == 0
-    if number:
+    if not hasattr(order, "__iter__") or getattr(order, "ndim", 1) == 0:
         return _all_indices(count, order)
     order = list(order)
     for index in order:
