@@ -243,7 +243,8 @@ def test_boundary_values_and_regions_are_respected():
     assert found["second solution"].value == 0  # the missing quadrant is not looked at
     assert found["residual on fresh points"].value < 1e-6
     shifted = checks(check_trust(problem, lambda p: problem.solution(p) + 0.05))
-    assert shifted["boundary"].value == pytest.approx(0.05, rel=1e-6)
+    largest = 2 ** (1 / 3)  # in a corner
+    assert shifted["boundary"].value == pytest.approx(0.05 / largest, rel=0.01)
     assert not shifted["boundary"].passed
 
 

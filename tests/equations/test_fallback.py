@@ -82,6 +82,20 @@ def test_hard_sigmoids_are_differentiated_in_the_fallback():
         torch.testing.assert_close(u, expected[k,])
 
 
+def test_hard_sigmoids_in_place_are_kept_in_the_fallback():
+    def f(u):
+        u = u * 1
+        nn.functional.hardsigmoid(u, inplace=True)
+        return torch.cumprod(u, 0)
+
+    x = torch.tensor([0.3, -1.2])
+    with pytest.warns(JetFallbackWarning, match="cumprod"):
+        found = jet(f, x, torch.ones(2), 1)
+    torch.testing.assert_close(found[0], f(x))
+    shares = x / 6 + 0.5
+    torch.testing.assert_close(found[1], torch.stack([torch.tensor(1 / 6), shares.sum() / 6]))
+
+
 def test_derivatives_that_nobody_has_are_named():
     with (
         pytest.warns(JetFallbackWarning),

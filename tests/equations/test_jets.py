@@ -160,6 +160,89 @@ def test_operations_in_place_reach_all_that_share_the_memory(agrees, f):
         agrees(f, torch.randn(4, 3))
 
 
+def detached_before(u):
+    u = u * 2
+    before = u.detach()
+    u += 1
+    return before * u
+
+
+def detached_after(u):
+    u = u * 2
+    u += 1
+    return u.detach() * u
+
+
+def test_detached_tensors_share_the_memory(agrees):
+    agrees(detached_after, torch.randn(4, 3))
+    x = torch.randn(4, 3)
+    with pytest.warns(JetFallbackWarning, match="shares memory"):
+        found = jet(detached_before, x, torch.ones(3), 1)
+    torch.testing.assert_close(found, [(2 * x + 1) ** 2, 2 * (2 * x + 1)])
+
+
+def test_operations_in_place_keep_the_shape_and_the_precision():
+    x = torch.tensor([0.5], dtype=torch.float32)
+
+    def doubled(u):
+        u = u * 1
+        u *= torch.tensor([2.0], dtype=torch.float64)
+        return u
+
+    def widened(u):
+        u = u * 1
+        u += torch.ones(3, dtype=torch.float32)
+        return u
+
+    assert [part.dtype for part in jet(doubled, x, torch.ones(1), 1)] == [torch.float32] * 2
+    with pytest.warns(JetFallbackWarning), pytest.raises(RuntimeError, match="broadcast shape"):
+        jet(widened, x, torch.ones(1), 1)
+
+
+def test_constants_are_written_in_place(agrees):
+    def steps(u):
+        v = u * 1
+        v.floor_()
+        return v * u
+
+    agrees(steps, torch.randn(5), 2)
+
+
+@pytest.mark.parametrize("exponent", [torch.tensor([1.0, 2.0]), nn.Parameter(torch.tensor([1.0, 2.0]))])
+def test_whole_powers_of_tiny_numbers_are_finite(exponent):
+    found = jet(lambda u: u**exponent, torch.tensor([1e-200, 0.0]), torch.ones(2), 4)
+    assert [part.tolist() for part in found[1:]] == [[1, 0], [0, 2], [0, 0], [0, 0]]
+
+
+def test_learnable_powers(agrees):
+    """Also of negative numbers, where a logarithm has no value, with gradients in the exponent."""
+    x, exponent = torch.tensor([0.3, -1.2, 2.0]), nn.Parameter(torch.tensor(2.0))
+    agrees(lambda u: u**exponent, x)
+    agrees(lambda u: u ** nn.Parameter(torch.tensor([2.0, 3.0, 0.5])), x)
+    positive = x.abs()
+    for order in range(4):
+        ours = jet(lambda u: u**exponent, positive, torch.ones(3), order)[order]
+        power = torch.tensor(2.0, requires_grad=True)
+        slope = math.prod([power - k for k in range(order)], start=torch.ones(())) * positive ** (power - order)
+        for found, like in ((ours, exponent), (slope, power)):
+            like.grad = None
+            found.sum().backward()
+        torch.testing.assert_close(exponent.grad, power.grad)
+
+
+@pytest.mark.parametrize("base", [0, torch.zeros(3), torch.tensor([0.0, 1.0, 2.0])])
+def test_powers_of_zero_fall_back(base, agrees):
+    with pytest.warns(JetFallbackWarning, match="power of a base that is not positive"):
+        agrees(lambda u: base**u, torch.rand(3) + 0.5, 2)
+
+
+def test_exponents_that_depend_on_the_input(agrees):
+    agrees(lambda u: u.square() ** (u + 1), torch.randn(5))
+    x = torch.tensor([0.3, -1.2])
+    with pytest.warns(JetFallbackWarning):
+        torch.testing.assert_close(jet(lambda u: u ** (0 * u + 2), x, torch.ones(2), 0)[0], x**2)
+
+
 def test_numbers_keep_the_precision_of_the_tensor():
     torch.set_default_dtype(torch.float32)
     found = jet(lambda u: 2**u, torch.zeros(1, dtype=torch.float64), torch.ones(1), 1)
@@ -171,6 +254,18 @@ def test_maximum_pooling_with_places(agrees):
     u = torch.randn(3, 2, 4, 4)
     agrees(lambda u: pool(u)[0], u)
     assert torch.equal(jet(lambda u: u * undo(*pool(u.detach())), u, u, 0)[0], u * undo(*pool(u)))
+
+
+@pytest.mark.parametrize(
+    ("pool", "axes"),
+    [
+        (torch.adaptive_max_pool1d, 1),
+        (torch._C._nn.adaptive_max_pool2d, 2),
+        (torch._C._nn.adaptive_max_pool3d, 3),
+    ],
+)
+def test_adaptive_pools_of_torch_give_places_too(agrees, pool, axes):
+    agrees(lambda u: torch.mul(*pool(u, 2)), torch.randn(2, 3, *(4,) * axes), 2)
 
 
 def test_squeeze_and_excite(agrees):
@@ -322,9 +417,11 @@ def test_what_cannot_be_asked_is_refused():
         jet(lambda u: {"u": u}, x, torch.ones(2), 1)
     with pytest.raises(ConfigError, match="no directions"):
         mixed_jet(torch.tanh, x, [], 1)
-    for wrong in ([(1,)], [2], [(1, 1.5)], []):
+    for wrong in ([(1,)], [2], [(1, 1.5)], [], 2.0, torch.tensor(1.5)):
         with pytest.raises(ConfigError, match=r"indices|whole number"):
             mixed_jet(torch.tanh, x, [torch.ones(2)] * 2, wrong)
+    for indices in ({(1, 0)}, {(1, 0): "u_x"}, (index for index in [(1, 0)])):
+        assert set(mixed_jet(torch.tanh, x, [torch.ones(2)] * 2, indices)) == {(0, 0), (1, 0)}
     with pytest.raises(ShapeError, match="direction must be a tensor like x, got list"):
         jet(torch.tanh, x, [1.0, 0.0], 1)
     with pytest.raises(ShapeError, match="taken at a tensor, got list"):

@@ -14,7 +14,7 @@ from torch.autograd import Function
 
 from evolvent._core.native import native_library
 from evolvent.equations.algebra import Algebra
-from evolvent.equations.expansion import Series
+from evolvent.equations.expansion import Series, is_transformed
 from evolvent.equations.rules.series import tanh
 
 _SOURCE = Path(__file__).with_suffix(".cpp")
@@ -99,12 +99,6 @@ def _transposed(slope: Tensor, grad: Tensor, algebra: Algebra) -> Tensor:
     for i, j, k in algebra.proper_terms:
         rows[j] = rows[j].addcmul(slope[i], grad[k])
     return torch.stack(rows)
-
-
-def is_transformed(parts: Tensor) -> bool:
-    """Whether the tensor belongs to a transform of ``torch.func``, so that its memory cannot be read."""
-    functorch: Any = vars(torch._C)["_functorch"]
-    return functorch.is_functorch_wrapped_tensor(parts)
 
 
 def _kernel(name: str, parts: Tensor, algebra: Algebra) -> Any:

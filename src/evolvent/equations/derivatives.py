@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
@@ -48,7 +48,7 @@ def jet(f: Callable[..., Tensor], x: Tensor, direction: Tensor, order: int) -> l
 
 
 def mixed_jet(
-    f: Callable[..., Tensor], x: Tensor, directions: Sequence[Tensor], order: int | Sequence[Index]
+    f: Callable[..., Tensor], x: Tensor, directions: Sequence[Tensor], order: int | Iterable[Index]
 ) -> dict[Index, Tensor]:
     r"""Mixed derivatives of :math:`(s_1, \dots, s_m) \mapsto f(x + \sum_i s_i d_i)` at 0, in one pass.
 
@@ -77,9 +77,10 @@ def mixed_jet(
     return taylor(f, [x], [[d] for d in directions], algebra(*asked))
 
 
-def _asked_indices(count: int, order: int | Sequence[Index]) -> list[Index]:
-    if not isinstance(order, Sequence):
+def _asked_indices(count: int, order: Any) -> list[Index]:
+    if not hasattr(order, "__iter__") or getattr(order, "ndim", 1) == 0:
         return _all_indices(count, order)
+    order = list(order)
     for index in order:
         if not isinstance(index, Sequence) or len(index) != count:
             raise ConfigError(f"order needs indices such as {(1,) * count}, an entry for each direction, got {index}.")

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, TypeVar
 from weakref import ref
 
 import torch
@@ -17,10 +17,12 @@ from evolvent._core.checks import check_numbers, described
 from evolvent._core.errors import ShapeError
 
 Rule = Callable[..., Any]
+Shared = TypeVar("Shared", bound=Tensor)
 Series = Callable[[Tensor, int], list[Tensor]]
 RULES: dict[Callable[..., Any], Rule] = {}
 _GRADIENTS: ContextVar[bool] = ContextVar("gradients are recorded outside", default=False)
 
+_RESHAPING = ("unsqueeze_", "squeeze_", "t_", "transpose_", "swapaxes_", "swapdims_")  # in place
 _NN: Any = vars(torch._C)["_nn"]  # where some functions really live
 
 
@@ -113,7 +115,13 @@ class Expansion(Tensor):
         raise NoRuleError(f"{function} (from compiled code)")
 
 
-def share_memory(u: Expansion, view: Expansion) -> Expansion:
+def is_transformed(u: Tensor) -> bool:
+    """Whether the tensor belongs to a transform of ``torch.func``, so that its memory cannot be read."""
+    functorch: Any = vars(torch._C)["_functorch"]
+    return functorch.is_functorch_wrapped_tensor(u)
+
+
+def share_memory(u: Expansion, view: Shared) -> Shared:
     """Remember that an operation in place on one of the two would change the other."""
     family = vars(u).setdefault("family", [ref(u)])
     family.append(ref(view))
@@ -121,13 +129,20 @@ def share_memory(u: Expansion, view: Expansion) -> Expansion:
     return view
 
 
-def overwrite(old: Any, new: Expansion, name: str) -> Expansion:
+def overwrite(old: Any, new: Tensor, name: str) -> Expansion:
     """Make ``old`` what ``new`` is, as an operation in place does."""
     if not isinstance(old, Expansion):
         raise NoRuleError(f"{name} into a tensor that does not depend on the input")
     family = [member() for member in vars(old).get("family", ())]
     if any(member is not None and member is not old and member is not new for member in family):
         raise NoRuleError(f"{name} on a tensor that shares memory with another")
+    if not isinstance(new, Expansion):  # a constant, such as the whole part
+        new = old.constant(new)
+    same_shape = new.shape == old.shape or name.rpartition(".")[2] in _RESHAPING
+    if not same_shape or not torch.can_cast(new.dtype, old.dtype):
+        raise NoRuleError(f"{name} with a result of another kind")
+    if new.dtype != old.dtype:
+        new = new.linear(lambda part: part.to(old.dtype))
     vars(old).update(vars(new))
     return old
 

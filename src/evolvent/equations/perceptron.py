@@ -24,8 +24,7 @@ from torch.nn import functional as F
 
 from evolvent._core.native import native_library
 from evolvent.equations.algebra import Algebra
-from evolvent.equations.composition import is_transformed
-from evolvent.equations.expansion import Expansion, register_rule
+from evolvent.equations.expansion import Expansion, is_transformed, register_rule
 from evolvent.equations.jets import Jet
 from evolvent.networks.perceptron import tanh_layers
 

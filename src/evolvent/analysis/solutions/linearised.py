@@ -29,16 +29,22 @@ def why_not(problem: Problem) -> str:
     odd = [name for name in problem.derivatives_needed if name != problem.time and set(name) != {space}]
     if odd:
         return f"u_{odd[0]} is not a derivative in time of first order, nor one in space"
+    for one in problem.conditions:
+        if "function" in _probed(problem, one.violation)[0]:
+            return f"condition {one.name!r} is not local"
     order = max((len(name) for name in problem.derivatives_needed if name != problem.time), default=0)
     if order > 4 or "periodic" in problem.symmetry.get(space, "none"):
         return "" if order <= 4 else f"derivatives of order {order} are not discretised"
-    faces = sum(_columns(problem, one.violation) for one in problem.conditions if set(one.where) == {space})
+    faces = sum(_probed(problem, one.violation)[1] for one in problem.conditions if set(one.where) == {space})
     wanted = order * len(problem.unknowns)
     return "" if faces == wanted else f"it has {faces} conditions at its ends where {wanted} are needed"
 
 
-def _columns(problem: Problem, residual: Callable[..., Tensor]) -> int:
-    return residual(Needed(problem.coordinates, len(problem.unknowns))).shape[1]
+def _probed(problem: Problem, residual: Callable[..., Tensor]) -> tuple[set[str], int]:
+    """Names of the derivatives that a residual asks for, and its columns."""
+    probe = Needed(problem.coordinates, len(problem.unknowns), len(problem.space))
+    columns = residual(probe).shape[1]
+    return probe.asked, columns
 
 
 class LinearisedProblem:

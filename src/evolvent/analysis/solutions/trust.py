@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
@@ -12,15 +11,15 @@ from torch import Tensor
 
 from evolvent.analysis.solutions.linearised import LinearisedProblem, why_not
 from evolvent.analysis.solutions.uncertainty import Estimates
+from evolvent.analysis.solutions.units import Units, on_boundary, on_face, violation_of
 from evolvent.data import CollocationPoints
-from evolvent.equations.problems import MANY, Condition, Invariant, Problem
+from evolvent.equations.problems import Invariant, Problem
 
 TOLERANCE = 0.01
 """Relative error up to which a solution is trusted unless another is asked for."""
 
 _FRESH = 4096  # points where the residual is looked at anew
 _FRESH_NUMBERS = 2**19  # coordinates of all of them at most, so that very many dimensions do not take minutes
-_STARTS = (0.125, 0.375, 0.625, 0.875)  # of the time, when errors begin whose residual is the unit
 _PEAKS, _AROUND = 16, 64  # largest residuals around which more points are drawn, and how many
 _OVERFITTED = 3.0  # residual on fresh points over that on the training points
 _HIDDEN = 30.0  # largest residual found by refining over the largest on the training points
@@ -90,10 +89,10 @@ def check_trust(
     r"""Look at a solution from all sides, without a reference.
 
     - The residual on fresh points, against that on the points of the training: a network that fits few points leaves
-      more elsewhere. It is measured in units of what an error as large as the solution leaves.
+      more elsewhere. It is measured in units of what an error as large as the solution leaves
+      (:class:`~evolvent.analysis.solutions.units.Units`).
     - The largest residual found by drawing more points where it is large.
-    - The violation of the initial value, of the values on the boundary and of each condition, relative to the size of
-      the solution.
+    - The violation of the initial value, of the values on the boundary and of each condition, in such units too.
     - A second solution from another seed: two wrong ones are seldom wrong in the same way.
     - Quantities that are conserved or decay.
     - The error to first order, from the linearised equation with the residual as its source
@@ -110,7 +109,12 @@ def check_trust(
         seed: of the fresh points.
         estimates: coefficients that were found together with the solution, whose errors are errors of it too.
     """
-    checks = [*_residuals(problem, u, trained_at, tolerance, seed), *_conditions(problem, u, tolerance)]
+    fresh = _places(problem, 10_007 + seed)
+    units = Units(problem, u, fresh)
+    checks = [
+        *_residuals(problem, u, trained_at, tolerance, fresh, units),
+        *_conditions(problem, u, tolerance, units),
+    ]
     missing: dict[str, str] = {}
     if second is None:
         missing["second solution"] = "there is none"
@@ -148,24 +152,22 @@ def _verdict(checks: list[Check], missing: dict[str, str]) -> str:
     return f"Trust it to about {worst.value:.1g} of its size: {'; '.join(one.said for one in estimates)}."
 
 
-def _squares(problem: Problem, u: Function, points: Tensor) -> Tensor:
+def _squares(problem: Problem, u: Function, points: Tensor, units: Units) -> Tensor:
     with torch.no_grad():
-        return problem.residual(problem.derivatives(u, points)).square().mean(1)
+        return (problem.residual(problem.derivatives(u, points)) / units.residual(points)).square().mean(1)
 
 
 def _residuals(
-    problem: Problem, u: Function, trained_at: Tensor | None, tolerance: float, seed: int
+    problem: Problem, u: Function, trained_at: Tensor | None, tolerance: float, fresh: Tensor, units: Units
 ) -> Iterator[Check]:
-    fresh = _places(problem, 10_007 + seed)
-    unit = _unit(problem, u, fresh)
-    squares = _squares(problem, u, fresh) / unit**2
+    squares = _squares(problem, u, fresh, units)
     size = squares.mean().sqrt().item()
     yield Check("residual on fresh points", size, 10 * tolerance, f"the residual on fresh points is {size:.2g}")
-    peak = max(_refined_peak(problem, u, fresh, squares) / unit, squares.max().sqrt().item())
+    peak = max(_refined_peak(problem, u, fresh, squares, units), squares.max().sqrt().item())
     if trained_at is None:
         yield Check("largest residual", peak, None, f"the largest residual is {peak:.2g}")
         return
-    before = _squares(problem, u, trained_at) / unit**2
+    before = _squares(problem, u, trained_at, units)
     ratio = size / max(before.mean().sqrt().item(), 1e-300)
     few = f"the residual on fresh points is {ratio:.2g} times that on the training's points, which are too few"
     yield Check("fresh over training residual", ratio, _OVERFITTED if size > tolerance / 10 else None, few)
@@ -182,54 +184,7 @@ def _places(problem: Problem, seed: int) -> Tensor:
     return CollocationPoints(problem, count).draw(count, seed, 0)
 
 
-def _unit(problem: Problem, u: Function, points: Tensor) -> float:
-    """The residual of an error as large as the solution, whatever units its equation is written in.
-
-    With time it is an error that grows from nothing to that size within the whole of it. For a steady solution it is
-    the longest wave that vanishes on the boundary; shorter ones leave more, so that a residual in this unit is an error
-    that is seldom exceeded. The residual of an eigenfunction, of which any multiple is one, is compared with one of its
-    two terms.
-    """
-    if problem.eigenvalue is not None:
-        with torch.no_grad():
-            return (problem.eigenvalue * u(points).square().mean().sqrt() / problem.scale).item()
-    if problem.order(problem.time):
-        low, high = problem.domain[problem.time]
-        starts = [low + share * (high - low) for share in _STARTS]
-        found = [_grown(problem, u, points[: _FRESH // 32], start) for start in starts]
-        return max(math.hypot(*found) / len(found) ** 0.5, 1e-300)
-    if len(problem.space) > MANY:
-        return 1.0
-    with torch.no_grad():
-        share = u(points).square().mean().sqrt() / problem.inside(points).square().mean().sqrt().clamp_min(1e-300)
-    return max(_left(problem, u, lambda x: share.to(x.dtype) * problem.inside(x), points), 1e-300)
-
-
-def _grown(problem: Problem, u: Function, points: Tensor, start: float) -> float:
-    """The residual at a time of an error that begins there and would become as large as the solution."""
-    column, size, points = problem.coordinates.index(problem.time), _size(problem, u, points), points.clone()
-    points[:, column] = start
-    return _left(
-        problem, u, lambda x: size * torch.expm1((x[:, column : column + 1] - start) / problem.duration), points
-    )
-
-
-def _left(problem: Problem, u: Function, error: Function, points: Tensor) -> float:
-    """How much an error changes the residual, in the mean."""
-    with torch.no_grad():
-        off = problem.residual(problem.derivatives(lambda x: u(x) + error(x), points))
-        return (off - problem.residual(problem.derivatives(u, points))).square().mean().sqrt().item()
-
-
-def _size(problem: Problem, u: Function, points: Tensor) -> float:
-    """That of the problem if it is stated, else the largest value of the solution."""
-    if problem.size is not None:
-        return problem.size
-    with torch.no_grad():
-        return u(points).abs().max().item()
-
-
-def _refined_peak(problem: Problem, u: Function, fresh: Tensor, squares: Tensor) -> float:
+def _refined_peak(problem: Problem, u: Function, fresh: Tensor, squares: Tensor, units: Units) -> float:
     """The largest residual near the largest ones on fresh points."""
     top = fresh[squares.topk(min(_PEAKS, len(fresh))).indices]
     ends = torch.tensor(list(problem.domain.values()), dtype=fresh.dtype)
@@ -238,54 +193,27 @@ def _refined_peak(problem: Problem, u: Function, fresh: Tensor, squares: Tensor)
     near = (top[:, None] + shifts * (2 * reach)).flatten(0, 1)
     near = near.maximum(ends[:, 0]).minimum(ends[:, 1])
     near = near if problem.region is None else near[problem.contains(near)]
-    return _squares(problem, u, near).max().sqrt().item()
+    return _squares(problem, u, near, units).max().sqrt().item()
 
 
-def _conditions(problem: Problem, u: Function, tolerance: float) -> Iterator[Check]:
-    points = problem.sobol(_FRESH // 4, seed=10_009)
-
-    def on_face(where: dict[str, float]) -> Tensor:
-        face = points.clone()
-        for name, value in where.items():
-            face[:, problem.coordinates.index(name)] = value
-        return face
-
+def _conditions(problem: Problem, u: Function, tolerance: float, units: Units) -> Iterator[Check]:
     with torch.no_grad():
         if problem.initial is not None:
-            start = on_face({problem.time: problem.domain[problem.time][0]})
-            off = _relative(u(start) - problem.initial_values(start), problem.scale)
+            start = on_face(problem, {problem.time: problem.domain[problem.time][0]})
+            off = _root_mean_square((u(start) - problem.initial_values(start)) / units.size(start))
             yield Check("initial value", off, tolerance, f"the initial value is off by {off:.2g}")
         if problem.boundary is not None:
-            numbers = torch.quasirandom.SobolEngine(len(problem.domain), scramble=True, seed=10_013)
-            edge = problem.on_boundary(numbers.draw(_FRESH // 4, dtype=torch.float64))
-            off = _relative(u(edge) - problem.boundary_values(edge), problem.scale)
+            edge = on_boundary(problem)
+            off = _root_mean_square((u(edge) - problem.boundary_values(edge)) / units.size(edge))
             yield Check("boundary", off, tolerance, f"the values on the boundary are off by {off:.2g}")
         for one in problem.conditions:
-            off = _violation(problem, u, one, on_face(dict(one.where)))
+            face = on_face(problem, one.where)
+            off = _root_mean_square(violation_of(problem, one, u, face) / units.condition(one, face))
             yield Check(one.name, off, tolerance, f"{one.name!r} is off by {off:.2g}")
 
 
-def _violation(problem: Problem, u: Function, condition: Condition, points: Tensor) -> float:
-    """What is off of a condition, relative to what an error as large as the solution leaves there.
-
-    Errors are waves of two phases, as long as the domain is in each coordinate.
-    """
-    size = max(_size(problem, u, points), _size(problem, u, problem.sobol(len(points), seed=10_015)))
-
-    def left(error: Function) -> Tensor:
-        return condition.violation(problem.derivatives(lambda x: u(x) + size * error(x), points))
-
-    def phase(x: Tensor) -> Tensor:
-        ends = enumerate(problem.domain.values())
-        return torch.cat([(2 * x[:, i : i + 1] - low - high) / (high - low) for i, (low, high) in ends], 1).sum(1, True)
-
-    off = left(lambda x: torch.zeros_like(x[:, :1]))
-    waves = [left(lambda x, wave=wave: wave(phase(x))) - off for wave in (torch.sin, torch.cos)]
-    return _relative(off, max(torch.stack(waves).square().sum(0).mean().sqrt().item(), 1e-300))
-
-
-def _relative(off: Tensor, scale: float) -> float:
-    return off.square().mean().sqrt().item() / scale
+def _root_mean_square(off: Tensor) -> float:
+    return off.square().mean().sqrt().item()
 
 
 def _difference(problem: Problem, u: Function, second: Function, tolerance: float) -> Check:

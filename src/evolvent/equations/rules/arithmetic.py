@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from evolvent.equations.expansion import Expansion, NoRuleError, register_everywhere, register_rule
+from evolvent.equations.expansion import Expansion, NoRuleError, is_transformed, register_everywhere, register_rule
 from evolvent.equations.rules import series
 
 
@@ -40,13 +40,20 @@ def divide(a: Any, b: Any, *, rounding_mode: str | None = None) -> Expansion:
 def power(base: Any, exponent: Any) -> Expansion:
     if isinstance(exponent, int | float):
         return base.compose(series.power(exponent))
-    if not isinstance(exponent, Expansion) and not exponent.requires_grad:
-        wide = base.shifted(torch.zeros_like(exponent))
-        return wide.compose(series.powers(exponent.to(wide.dtype)))
+    if not isinstance(exponent, Expansion):
+        wide = base.shifted(0 * exponent)  # which also tells autograd of exponents that are learned
+        return wide.compose(series.powers(exponent.to(wide.dtype)), fused=not exponent.requires_grad)
     if not isinstance(base, Tensor):
         base = exponent.new_tensor(base)
+    if _reaches_zero(base.value if isinstance(base, Expansion) else base):
+        raise NoRuleError("a power of a base that is not positive")
     logarithm = base.compose(series.log) if isinstance(base, Expansion) else torch.log(base)
     return multiply(exponent, logarithm).compose(series.exp)
+
+
+def _reaches_zero(base: Tensor) -> bool:
+    """Whether some entry has no real logarithm; what torch.vmap hides is taken for positive."""
+    return not base.is_complex() and not is_transformed(base) and bool((base <= 0).any())
 
 
 def _reversed(rule: Callable[[Any, Any], Expansion]) -> Callable[[Any, Any], Expansion]:

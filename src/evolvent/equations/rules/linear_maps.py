@@ -201,6 +201,7 @@ def _constant(function: Callable[..., Any]) -> Rule:
     return lambda u, *args, **kwargs: function(u.value.detach(), *args, **kwargs)
 
 
-for _name in ("detach", "zeros_like", "ones_like", "full_like", "empty_like", "rand_like", "randn_like", "sign",
+for _name in ("zeros_like", "ones_like", "full_like", "empty_like", "rand_like", "randn_like", "sign",
               "isnan", "isfinite", "argmax", "argmin", "floor", "ceil", "round"):  # fmt: skip
     register_everywhere(_name, _constant(getattr(torch, _name)))
+register_everywhere("detach", lambda u: share_memory(u, u.value.detach()))

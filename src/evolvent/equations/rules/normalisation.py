@@ -80,8 +80,8 @@ NORMALISATIONS: dict[Callable[..., Any], Rule] = {
 
 
 def _hardsigmoid(u: Tensor, inplace: bool = False) -> Tensor:
-    del inplace
-    return ((u + 3) / 6).clamp(0, 1)
+    found = ((u + 3) / 6).clamp(0, 1)
+    return u.copy_(found) if inplace else found
 
 
 class WrittenOut(TorchFunctionMode):

@@ -74,9 +74,11 @@ def max_pooling(function: Callable[..., tuple[Tensor, Tensor]], axes: int, with_
 for _axes in (1, 2, 3):
     _pool = getattr(F, f"max_pool{_axes}d_with_indices")
     _adaptive = getattr(F, f"adaptive_max_pool{_axes}d_with_indices")
-    for _name, _function in ((f"max_pool{_axes}d", _pool), (f"adaptive_max_pool{_axes}d", _adaptive)):
-        register_everywhere(_name, max_pooling(_function, _axes, with_places=False))
-        register_rule(_function, max_pooling(_function, _axes, with_places=True))
+    register_everywhere(f"max_pool{_axes}d", max_pooling(_pool, _axes, with_places=False))
+    register_everywhere(f"adaptive_max_pool{_axes}d", max_pooling(_adaptive, _axes, with_places=True))
+    register_rule(getattr(F, f"adaptive_max_pool{_axes}d"), max_pooling(_adaptive, _axes, with_places=False))
+    register_rule(_pool, max_pooling(_pool, _axes, with_places=True))
+    register_rule(_adaptive, max_pooling(_adaptive, _axes, with_places=True))
 
 
 def compared(operation: Callable[..., Tensor]) -> Rule:

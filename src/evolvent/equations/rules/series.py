@@ -110,11 +110,17 @@ def powers(exponents: Tensor) -> Series:
     def series(u: Tensor, order: int) -> list[Tensor]:
         found, binomial = [], torch.ones_like(exponents)
         for k in range(order + 1):
-            found.append(u ** torch.where(binomial == 0, 0, exponents - k) * binomial)
+            found.append(u ** torch.where(_vanishes(binomial, u, exponents - k), 0, exponents - k) * binomial)
             binomial = binomial * (exponents - k) / (k + 1)
         return found
 
     return series
+
+
+def _vanishes(binomial: Tensor, u: Tensor, exponents: Tensor) -> Tensor:
+    """Where a coefficient is 0 whatever u is; for exponents that are learned its slope in them is not."""
+    zero = binomial == 0
+    return zero & (u.detach() ** exponents.detach()).isinf() if exponents.requires_grad else zero
 
 
 def atan(u: Tensor, order: int) -> list[Tensor]:

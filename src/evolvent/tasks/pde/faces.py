@@ -16,6 +16,7 @@ from evolvent.equations.terms import Derivatives, coordinates_in
 _POINTS = 16
 _ROUNDING = 1e-6  # relative to the size of the solution
 _DEGENERATE = 1e-9  # effect of the highest derivative on a face over that inside, from which it has none there
+_ABSENT = -1e6  # lower than all orders together
 _INSIDE = (0.37, 0.71)  # of a coordinate, in no special place
 
 Function = Callable[[Tensor], Tensor]
@@ -46,14 +47,55 @@ def check_sides(problem: Problem) -> None:
 
 
 def missing_in_time(problem: Problem) -> str:
-    """How many conditions in time there are, and should be; empty if there are enough."""
-    order = problem.order(problem.time)
-    given = (problem.initial is not None) + sum(problem.time in one.where for one in problem.conditions)
-    if given >= order or "periodic" in problem.symmetry.get(problem.time, "none"):
+    """How many conditions in time there are, and should be; empty if there are enough.
+
+    A symmetry in time stands for what is missing at one end. Where the equation is singular at the start, how many
+    there should be is not known.
+    """
+    symmetry = problem.symmetry.get(problem.time, "none")
+    conditions = [one for one in problem.conditions if problem.time in one.where]
+    if not problem.order(problem.time) or "periodic" in symmetry:
         return ""
-    return (
-        f"{given} condition{'s' * (given != 1)} in {problem.time} where {order} {'is' if order == 1 else 'are'} needed"
-    )
+    if symmetry != "none" and (conditions or problem.initial is not None):
+        return ""
+    orders = _orders_at_start(problem)
+    needed = _constants(orders)
+    held = int((orders.amax(0) > 0).sum()) if problem.initial is not None else 0
+    given = held + sum(_columns(problem, one) for one in conditions)
+    if given >= needed:
+        return ""
+    wanted = f"{needed} {'is' if needed == 1 else 'are'} needed"
+    return f"{given} condition{'s' * (given != 1)} in {problem.time} where {wanted}"
+
+
+def _orders_at_start(problem: Problem) -> Tensor:
+    """Of the highest derivative in time of each unknown in each equation, (equations, unknowns).
+
+    An equation without an unknown has the order ``_ABSENT`` in it.
+    """
+    low, high = problem.domain[problem.time]
+    inside = low + _INSIDE[0] * (high - low)
+    unknowns, highest = range(len(problem.unknowns)), problem.order(problem.time)
+    columns = []
+    for component in unknowns:
+        orders = torch.full((), _ABSENT)
+        for order in range(highest + 1):
+            there, usual = (_effects(problem, problem.time, at, order, component) for at in (low, inside))
+            orders = torch.where(there.isfinite() & (there > _DEGENERATE * usual), float(order), orders)
+        columns.append(orders)
+    return torch.stack(columns, dim=1)
+
+
+def _constants(orders: Tensor) -> int:
+    r"""How many numbers a solution of ordinary differential equations is free in.
+
+    It is :math:`\max \sum_i \sigma_{i j(i)}` over ways to give each equation i an unknown j(i) of its own, with the
+    orders :math:`\sigma_{ij}` (Pryce 2001, equation (2)).
+    """
+    from scipy.optimize import linear_sum_assignment
+
+    chosen = linear_sum_assignment(orders.numpy(), maximize=True)
+    return max(0, int(orders[chosen].sum()))
 
 
 def _open_sides(problem: Problem, name: str) -> list[float]:
@@ -79,17 +121,22 @@ def _probe(problem: Problem) -> Needed:
 def _acts(problem: Problem, name: str, at: float, order: int) -> bool:
     """Whether the highest derivative in a coordinate is part of the equation at one of its ends."""
     low, high = problem.domain[name]
-    inside = max(_effect(problem, name, low + share * (high - low), order) for share in _INSIDE)
-    return not _effect(problem, name, at, order) <= _DEGENERATE * inside
+    effect = lambda at: _effects(problem, name, at, order).max().item()  # noqa: E731
+    inside = max(effect(low + share * (high - low)) for share in _INSIDE)
+    return not effect(at) <= _DEGENERATE * inside
 
 
-def _effect(problem: Problem, name: str, at: float, order: int) -> float:
-    """How the residual changes where a coordinate has a value if the highest derivative in it does."""
-    points, bent = _at(problem, {name: at}), _bent(problem, name, at, order)
+def _effects(problem: Problem, name: str, at: float, order: int, component: int | None = None) -> Tensor:
+    """How equations change where a coordinate has a value if the derivative of an order in it does, (equations,).
+
+    That of one unknown or of all. Derivatives in other coordinates change too.
+    """
+    points, bent = _at(problem, {name: at}), _bent(problem, name, at, order, component)
+    wave = lambda x: 1.5 + torch.sin(x.sum(1, keepdim=True))  # noqa: E731
     smooth = lambda x: problem.scale * (1.5 + torch.sin(x[:, :1])) + 0 * bent(x)  # noqa: E731
     residual = lambda f: problem.residual(problem.derivatives(f, points))  # noqa: E731
     with torch.no_grad():
-        return (residual(lambda x: smooth(x) + bent(x)) - residual(smooth)).abs().max().item()
+        return (residual(lambda x: smooth(x) + wave(x) * bent(x)) - residual(smooth)).abs().amax(0)
 
 
 def _at(problem: Problem, where: dict[str, float]) -> Tensor:
@@ -119,9 +166,10 @@ def check_contradictions(problem: Problem) -> None:
     for name in problem.domain:
         for at in problem.domain[name]:
             if names := _contradicting(_affine_on(problem, name, at)):
+                how = "contradict each other" if len(names) > 1 else "contradicts itself"
                 raise ConfigError(
-                    f"{' and '.join(map(repr, names))} of {problem.name!r} contradict each other at {name} = {at:g}: "
-                    "no solution meets them all. Correct or leave out one of them."
+                    f"{' and '.join(map(repr, names))} of {problem.name!r} {how} at {name} = {at:g}: "
+                    "no solution meets all of it. Correct or leave out a part."
                 )
 
 
@@ -169,8 +217,8 @@ def _affine(problem: Problem, condition: Condition, name: str, at: float, highes
 
 
 def _contradicting(found: list[tuple[str, Tensor]]) -> list[str]:
-    """Names of two conditions that cannot hold together, or of all those up to the first that cannot hold with them."""
-    for last in range(1, len(found)):
+    """Names of one or two conditions that cannot hold, or of all those up to the first that cannot hold with them."""
+    for last in range(len(found)):
         pairs = [[k, last] for k in range(last)]
         for chosen in (*pairs, list(range(last + 1))):
             rows = torch.cat([found[k][1] for k in chosen], dim=1)
