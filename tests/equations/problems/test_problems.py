@@ -370,3 +370,13 @@ def test_a_laplacian_in_many_dimensions_is_the_same_in_parts(monkeypatch):
         whole = problem.residual(problem.derivatives(network, points))
         monkeypatch.setattr("evolvent.equations.problems.evaluation._AT_ONCE", 9 * 5)
         torch.testing.assert_close(problem.residual(problem.derivatives(network, points)), whole)
+
+
+def test_conditions_have_the_derivatives_that_they_ask_for():
+    """A mixed one, and one of so many coordinates that the equation, with a Laplacian, looks at none alone."""
+    domain = {f"x{i}": (0.0, 1.0) for i in range(9)}
+    mixed = Condition("mixed", {"x0": 0.0}, lambda u: [u["x1x2"] - 1, u["x0"]])
+    problem = Problem(name="p", domain=domain, equation=lambda u: u.laplacian, boundary=0.0, conditions=[mixed])
+    points = problem.sobol(5, 0)
+    off = problem.violation(mixed, lambda x: x[:, 1:2] * x[:, 2:3] + 3 * x[:, :1], points)
+    torch.testing.assert_close(off, torch.tensor([[0.0, 3.0]], dtype=off.dtype).expand(5, 2))

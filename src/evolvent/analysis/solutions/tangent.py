@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from evolvent._core.errors import ConfigError
 from evolvent.data import CollocationPoints
 from evolvent.equations import Derivatives, parameter_jacobian
-from evolvent.equations.problems import Problem
+from evolvent.equations.problems import Condition, Problem
 from evolvent.equations.problems.needed import Needed
 from evolvent.tasks.pde.faces import check_sides, missing_in_time
 
@@ -117,10 +117,13 @@ class TangentProblem:
             yield _Asked(lambda f, x: self._off(f, x, problem.boundary_values(x)), at, none)
         for one in problem.conditions:
             at = source.on_face(one.where, face, _SEED)
-            yield _Asked(lambda f, x, one=one: one.violation(self._derivatives(f, x)) / problem.scale, at, none)
+            yield _Asked(lambda f, x, one=one: self._violation(one, f, x), at, none)
 
     def _off(self, f: Function, points: Tensor, values: Tensor) -> Tensor:
         return (self.solution(f, points) - values) / self.problem.scale
+
+    def _violation(self, condition: Condition, f: Function, points: Tensor) -> Tensor:
+        return self.problem.violation(condition, lambda x: self.solution(f, x), points) / self.problem.scale
 
     def _derivatives(self, f: Function, points: Tensor) -> Derivatives:
         return self.problem.derivatives(lambda x: self.solution(f, x), points)

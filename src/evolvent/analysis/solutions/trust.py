@@ -11,7 +11,7 @@ from torch import Tensor
 
 from evolvent.analysis.solutions.linearised import LinearisedProblem, why_not
 from evolvent.analysis.solutions.uncertainty import Estimates
-from evolvent.analysis.solutions.units import Units, on_boundary, on_face, violation_of
+from evolvent.analysis.solutions.units import Units, on_boundary, on_face
 from evolvent.data import CollocationPoints
 from evolvent.equations.problems import Invariant, Problem
 
@@ -208,7 +208,7 @@ def _conditions(problem: Problem, u: Function, tolerance: float, units: Units) -
             yield Check("boundary", off, tolerance, f"the values on the boundary are off by {off:.2g}")
         for one in problem.conditions:
             face = on_face(problem, one.where)
-            off = _root_mean_square(violation_of(problem, one, u, face) / units.condition(one, face))
+            off = _root_mean_square(problem.violation(one, u, face) / units.condition(one, face))
             yield Check(one.name, off, tolerance, f"{one.name!r} is off by {off:.2g}")
 
 

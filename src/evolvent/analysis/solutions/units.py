@@ -8,7 +8,6 @@ import torch
 from torch import Tensor
 
 from evolvent.equations.problems import MANY, Condition, Problem
-from evolvent.equations.problems.needed import Needed
 
 _SHARES = (1e-3, -1.0)  # of the size of the solution, of errors that are tried: of first order, and the whole of it
 _STARTS = (0.125, 0.375, 0.625, 0.875)  # of the time, when errors begin
@@ -99,7 +98,7 @@ class Units:
             source = problem.residual(problem.derivatives(none, self._points))
             found = [_SPREAD * source / self._equations]
             for one in problem.conditions:
-                found.append(violation_of(problem, one, none, on_face(problem, one.where)) / self._conditions[id(one)])
+                found.append(problem.violation(one, none, on_face(problem, one.where)) / self._conditions[id(one)])
             if problem.initial is not None:
                 found.append(problem.initial_values(self._points))
             if problem.boundary is not None:
@@ -138,7 +137,7 @@ class Units:
         problem = self.problem
         crossed = [name for name in problem.coordinates if name in condition.where or name == problem.time]
         names = problem.coordinates if len(problem.coordinates) <= _FEW else crossed
-        face, violation = on_face(problem, condition.where), lambda f, x: violation_of(problem, condition, f, x)
+        face, violation = on_face(problem, condition.where), lambda f, x: problem.violation(condition, f, x)
         return _or_one(self._by_waves(violation, face, names))
 
     def _by_waves(self, quantity: Quantity, points: Tensor, names: list[str]) -> Tensor:
@@ -177,13 +176,6 @@ class Units:
 
     def _residual_of(self, f: Function, points: Tensor) -> Tensor:
         return self.problem.residual(self.problem.derivatives(f, points))
-
-
-def violation_of(problem: Problem, condition: Condition, f: Function, points: Tensor) -> Tensor:
-    """What is off of a condition at points, (N, columns), with no derivatives but those that it asks for."""
-    probe = Needed(problem.coordinates, len(problem.unknowns), len(problem.space))
-    condition.violation(probe)
-    return condition.violation(problem.derivatives(f, points, sorted(probe.asked)))
 
 
 def on_face(problem: Problem, where: Mapping[str, float]) -> Tensor:

@@ -166,9 +166,8 @@ class Problem:
     @cached_property
     def derivatives_needed(self) -> tuple[str, ...]:
         """Names of the derivatives that the equation uses, found by evaluating it on made-up numbers."""
+        len(self._needed_by_conditions)  # what is wrong with them is said first
         asked, found = self._probed(self.equation, "equation", (1, len(self.unknowns)), self.coefficients)
-        for one in self.conditions:
-            self._probed(one.residual, f"condition {one.name!r}", (1, len(self.unknowns)), {})
         if not asked:
             raise ConfigError(f"the equation of {self.name!r} uses no derivative of u, so there is nothing to solve.")
         if not any(part.any() for part in ([found] if isinstance(found, Tensor) else found)):
@@ -198,6 +197,14 @@ class Problem:
                 "is one, or take method pinn or galerkin."
             )
         return self._probed(self.energy, "energy", (1,), self.coefficients)[0]
+
+    @cached_property
+    def _needed_by_conditions(self) -> dict[int, tuple[str, ...]]:
+        """Names of the derivatives that each condition uses."""
+        widths = (1, len(self.unknowns))
+        return {
+            id(one): self._probed(one.residual, f"condition {one.name!r}", widths, {})[0] for one in self.conditions
+        }
 
     def _probed(
         self, function: Callable[..., Any], what: str, widths: Sequence[int], coefficients: Mapping[str, float]
@@ -242,6 +249,10 @@ class Problem:
     def residual(self, u: Derivatives, **coefficients: Any) -> Tensor:
         """The residual at points, (N, equations), in units of the solution over the time; coefficients may be given."""
         return joined(self.equation(u, **self._with(coefficients))) * (self.duration / self.scale)
+
+    def violation(self, condition: Condition, f: Function, points: Tensor) -> Tensor:
+        """What is off of a condition of this problem for a function, at points of its face, (N, columns)."""
+        return condition.violation(self.derivatives(f, points, self._needed_by_conditions[id(condition)]))
 
     def energy_density(self, u: Derivatives, **coefficients: Any) -> Tensor:
         """The density of the energy at points, (N, 1), in units of the square of the solution."""

@@ -216,8 +216,7 @@ class PdeObjective(Task):
         return batch["x"] if self.setup.data.fresh else self.points[batch["row"]]
 
     def _violation(self, condition: Condition, f: Callable[[Tensor], Tensor], at: Tensor) -> Tensor:
-        u = self.problem.derivatives(lambda x: self.solution_of(f, x), at)
-        return condition.violation(u) / self.problem.scale
+        return self.problem.violation(condition, lambda x: self.solution_of(f, x), at) / self.problem.scale
 
     def residual_at(self, points: Tensor, coefficients: Mapping[str, float] | None = None) -> Tensor:
         """At points, (N, equations); an unknown equation is fitted if coefficients are given, be it none of them."""
