@@ -107,14 +107,16 @@ def dense_affinity(
 
 
 def _exact(x: Tensor, columns: Tensor) -> tuple[Tensor, Tensor]:
-    """Squared distances that hold to the last digits, of points (..., N, d) from these (..., N, k), in ascending order,
-    and the points' numbers in that order."""
+    """Squared distances, exact to the last digits, of points (..., N, d) from those of these numbers (..., N, k), and
+    the numbers; in ascending order, the point itself first."""
     sets = x.reshape(-1, *x.shape[-2:])
-    chosen = columns.reshape(len(sets), -1, 1) + x.shape[-2] * torch.arange(len(sets), device=x.device)[:, None, None]
-    others = sets.flatten(0, 1).index_select(0, chosen.flatten()).view(*columns.shape, x.shape[-1])
+    first = x.shape[-2] * torch.arange(sets.shape[0], device=x.device)  # len(sets) would fix the batch of exports
+    chosen = (columns.reshape(sets.shape[0], -1) + first[:, None]).flatten()
+    others = sets.flatten(0, 1).index_select(0, chosen).view(*columns.shape, x.shape[-1])
     squares = (others - x[..., None, :]).square().sum(dim=-1)
-    order = squares.argsort(dim=-1, stable=True)
-    return squares.gather(-1, order), columns.gather(-1, order)
+    itself = columns == torch.arange(x.shape[-2], device=x.device)[:, None]
+    squares, order = squares.masked_fill(itself, -1).topk(columns.shape[-1], dim=-1, largest=False)
+    return squares.clamp(min=0), columns.gather(-1, order)
 
 
 def _check_sets(x: Tensor) -> None:
