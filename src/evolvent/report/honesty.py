@@ -47,8 +47,7 @@ def difference_sentence(rows: Sequence[SummaryRow]) -> str:
     seen = f"the spread over seeds ({write_difference(spread, known[0].score.unit)}, standard deviation)"
     if abs(one.mean - other.mean) > 2 * spread:
         return f"On average {first.label} and {second.label} differ by {apart}, more than twice {seen}."
-    few = min(len(one.values), len(other.values))
     return (
         f"On average {first.label} and {second.label} differ by {apart}, which does not exceed twice {seen} of "
-        f"{count(few)} seeds: neither is shown to be better."
+        f"{count(min(first.n, second.n))} seeds: neither is shown to be better."
     )
