@@ -18,6 +18,8 @@ from evolvent._core.errors import ConfigError, DataError, ShapeError
 from evolvent.graphs.neighbours import Search, nearest_neighbours
 from evolvent.graphs.sparse import SparseMatrix
 
+_ROUNDING = 2.0**16  # times the unit in the last place, below which a difference of squares has lost too many digits
+
 
 def gaussian_affinity(
     x: Tensor,
@@ -99,11 +101,19 @@ def dense_affinity(
     squares = norms[..., :, None] + norms[..., None, :] - 2 * (centred @ centred.mT)
     itself = torch.eye(count, dtype=torch.bool, device=x.device)
     squares = squares.masked_fill(itself, -torch.inf)  # the point itself comes first
-    nearest, columns = _exact(centred, squares.topk(others + 1, dim=-1, largest=False).indices)
+    nearest, columns = squares.topk(others + 1, dim=-1, largest=False)
+    if torch.compiler.is_compiling() or bool((nearest[..., 1] < _near(norms)).any()):
+        nearest, columns = _exact(centred, columns)
+    nearest = nearest.clamp(min=0)
     scale = nearest[..., sigma_neighbour, None] if sigma_neighbour else None
     near = slice(0, kept + 1) if include_self else slice(1, kept + 1)
     weights = _gaussian(nearest[..., near], sigma, scale)
     return torch.zeros_like(squares).scatter(-1, columns[..., near], weights)
+
+
+def _near(norms: Tensor) -> Tensor:
+    """Squared distances below which rounding of the difference of squares shows, of sets (..., N) to (..., 1)."""
+    return _ROUNDING * torch.finfo(norms.dtype).eps * 2 * norms.amax(-1, keepdim=True)
 
 
 def _exact(x: Tensor, columns: Tensor) -> tuple[Tensor, Tensor]:
@@ -116,7 +126,7 @@ def _exact(x: Tensor, columns: Tensor) -> tuple[Tensor, Tensor]:
     squares = (others - x[..., None, :]).square().sum(dim=-1)
     itself = columns == torch.arange(x.shape[-2], device=x.device)[:, None]
     squares, order = squares.masked_fill(itself, -1).topk(columns.shape[-1], dim=-1, largest=False)
-    return squares.clamp(min=0), columns.gather(-1, order)
+    return squares, columns.gather(-1, order)
 
 
 def _check_sets(x: Tensor) -> None:
