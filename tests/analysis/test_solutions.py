@@ -253,6 +253,10 @@ def test_eigenfunctions_are_compared_up_to_a_factor():
     problem = create_problem("eigenvalue")
     found = checks(check_trust(problem, problem.solution, second=lambda p: -3 * problem.solution(p)))
     assert found["second solution"].value < 1e-12
+    assert check_trust(problem, lambda p: 1e-9 * problem.solution(p)).trusted
+    nothing = check_trust(problem, lambda p: 0 * problem.solution(p))
+    assert not nothing.trusted
+    assert "0 everywhere" in nothing.verdict
 
 
 def level(x):

@@ -93,6 +93,7 @@ def check_trust(
       (:class:`~evolvent.analysis.solutions.units.Units`).
     - The largest residual found by drawing more points where it is large.
     - The violation of the initial value, of the values on the boundary and of each condition, in such units too.
+    - Whether an eigenfunction is 0, which solves its equation as well.
     - A second solution from another seed: two wrong ones are seldom wrong in the same way.
     - Quantities that are conserved or decay.
     - The error to first order, from the linearised equation with the residual as its source
@@ -115,6 +116,8 @@ def check_trust(
         *_residuals(problem, u, trained_at, tolerance, fresh, units),
         *_conditions(problem, u, tolerance, units),
     ]
+    if problem.eigenvalue is not None:
+        checks.append(_zero(u, fresh))
     missing: dict[str, str] = {}
     if second is None:
         missing["second solution"] = "there is none"
@@ -210,6 +213,13 @@ def _conditions(problem: Problem, u: Function, tolerance: float, units: Units) -
             face = on_face(problem, one.where)
             off = _root_mean_square(problem.violation(one, u, face) / units.condition(one, face))
             yield Check(one.name, off, tolerance, f"{one.name!r} is off by {off:.2g}")
+
+
+def _zero(u: Function, fresh: Tensor) -> Check:
+    """Whether an eigenfunction, of which any other multiple is one, is 0 everywhere."""
+    with torch.no_grad():
+        zero = not u(fresh).any()
+    return Check("zero", float(zero), 0.0, "it is 0 everywhere, which is no eigenfunction")
 
 
 def _root_mean_square(off: Tensor) -> float:
