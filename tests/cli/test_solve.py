@@ -64,6 +64,8 @@ def test_the_reference_alone(tmp_path, monkeypatch):
 def test_bad_input_is_refused(tmp_path):
     with pytest.raises(ConfigError, match="name=value such as viscosity"):
         answer("heat", "--option", "diffusion")
+    with pytest.raises(ConfigError, match="the value of --option diffusion is not valid YAML"):
+        answer("heat", "--option", "diffusion=[1")
     with pytest.raises(UnknownNameError, match="bsde-hjb"):
         answer("hjb")
     with pytest.raises(UnknownNameError, match="bsde-allen-cahn"):

@@ -2,6 +2,7 @@
 
 import math
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -225,6 +226,11 @@ def test_a_stated_problem_is_solved_without_reference(tmp_path, quick):
     with pytest.raises(UnknownNameError, match="Give it to load"):
         ev.load(tmp_path / "run")
     assert ev.load(tmp_path / "run", problem=problem)([[0.5, 0.5]]) == found([[0.5, 0.5]])
+    with pytest.raises(ConfigError, match="problem is a Problem"):
+        ev.load(tmp_path / "run", problem="heat")
+    turned = dict(reversed(problem.domain.items()))
+    with pytest.raises(ConfigError, match=r"a solution u of x from 0 to 1, t from 0 to 1.*other coordinates"):
+        ev.load(tmp_path / "run", problem=replace(problem, domain=turned))
 
 
 @pytest.mark.parametrize("hard", [False, True])

@@ -104,6 +104,14 @@ def test_no_progress_has_a_reason_and_float32_is_blamed():
         GaussNewton([single]).step(objective_of(flat(single)), flat(single))
 
 
+def test_an_objective_that_is_not_finite_is_not_called_converged():
+    x = nn.Parameter(torch.zeros(1, dtype=torch.float64))
+    unknown = lambda: [ResidualBlock(torch.full((1,), torch.nan, dtype=x.dtype), lambda: torch.ones(1, 1, dtype=x.dtype))]  # noqa: E731, E501
+    optimizer = GaussNewton([x])
+    optimizer.step(objective_of(unknown), unknown)
+    assert "the objective or its gradient is not finite, nan" in optimizer.stopped
+
+
 def test_steps_to_numbers_that_are_not_finite_are_shortened():
     x = nn.Parameter(torch.zeros(1, dtype=torch.float64))
 

@@ -1,6 +1,7 @@
 """Quasi-Newton methods: what their theory promises on quadratics, on Rosenbrock's valley, and where they end."""
 
 import copy
+import math
 
 import pytest
 import torch
@@ -165,6 +166,14 @@ def test_a_vanishing_gradient_ends_at_once():
     optimizer.step(closure(optimizer, lambda: x.square().sum()))
     assert optimizer.stopped == "the gradient vanishes"
     assert torch.equal(x.detach(), torch.zeros_like(x))
+
+
+def test_an_objective_that_is_not_finite_is_not_called_converged():
+    x = nn.Parameter(torch.ones(3, dtype=torch.float64))
+    optimizer = QuasiNewton([x])
+    optimizer.step(closure(optimizer, lambda: x.square().sum() * math.nan))
+    assert "the objective or its gradient is not finite, nan" in optimizer.stopped
+    assert torch.equal(x.detach(), torch.ones_like(x))
 
 
 def test_parameters_without_gradient_stay():

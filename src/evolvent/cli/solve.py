@@ -93,16 +93,15 @@ def _list() -> None:
 
 
 def _options(given: list[str]) -> dict[str, Any]:
-    import yaml
-
     from evolvent._core.errors import ConfigError
+    from evolvent._core.yaml_text import parse_yaml
 
     found: dict[str, Any] = {}
     for one in given:
         name, equals, text = one.partition("=")
         if not equals:
             raise ConfigError(f"--option takes name=value such as viscosity=0.01, got {one!r}.")
-        found[name.strip()] = yaml.safe_load(text)
+        found[name.strip()] = parse_yaml(text, f"the value of --option {name.strip()}")
     return found
 
 

@@ -38,7 +38,8 @@ def read_kept(folder: Path) -> dict[str, Any]:
     try:
         found = read_sealed(path)
         ansatz = Ansatz(**{field.name: found[field.name] for field in fields(Ansatz)})
-        return {"ansatz": ansatz} | {key: found[key] for key in ("problem", "options", "factors")}
+        kept = {key: found[key] for key in ("problem", "options", "factors")}
+        return {"ansatz": ansatz, "domain": found.get("domain"), "unknowns": found.get("unknowns"), **kept}
     except (OSError, ValueError, KeyError, TypeError) as error:
         lack = "does not say how the network is a solution"
         raise ModelFileError(why_unfit(path, error, lack, "solve again")) from None

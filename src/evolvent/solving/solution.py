@@ -72,7 +72,9 @@ class Solution:
         folder = Path(folder)
         cell = main_cell(folder)
         kept = read_kept(cell / "model")
-        problem = problem or _named_problem(kept["problem"], kept["options"], folder)
+        if problem is None:
+            problem = _named_problem(kept["problem"], kept["options"], folder)
+        _check_same(problem, kept, folder)
         guesses = getattr(getattr(read_cell(cell), "task", None), "unknown", {})
         if kept["factors"]:
             problem = replace(problem, coefficients={**problem.coefficients, **_found(guesses, kept["factors"])})
@@ -223,3 +225,17 @@ def _named_problem(name: str, options: Mapping[str, Any], folder: Path) -> Probl
             "problem", name, PROBLEMS, f"Give it to load what {folder} holds: ev.load(folder, problem=...)."
         )
     return with_stored_reference(create_problem(name, **options), options)
+
+
+def _check_same(problem: Problem, kept: Mapping[str, Any], folder: Path) -> None:
+    """Refuse a problem with other coordinates or unknowns than the one that was solved."""
+    if not isinstance(problem, Problem):
+        raise ConfigError(f"problem is a Problem such as create_problem('heat'), got {described(problem)}.")
+    given = {name: list(ends) for name, ends in problem.domain.items()}, list(problem.unknowns)
+    solved = kept["domain"] or given[0], kept["unknowns"] or given[1]
+    if (list(given[0].items()), given[1]) != (list(solved[0].items()), solved[1]):
+        told = ", ".join(f"{name} from {low:g} to {high:g}" for name, (low, high) in solved[0].items())
+        raise ConfigError(
+            f"{folder} holds a solution {', '.join(solved[1])} of {told}, and {problem.name!r} has other coordinates "
+            "or unknowns. Give the problem that was solved."
+        )

@@ -90,7 +90,7 @@ def coefficients_table(estimates: Estimates) -> Table:
 
 
 def _error_fields(problem: Problem, error: np.ndarray | None) -> list[Field]:
-    if error is None or not np.isfinite(error).all():
+    if error is None or error.ndim < 3 or not np.isfinite(error).all():  # curves are not drawn as fields
         return []
     (left, right), (bottom, top) = problem.domain.values()
     x_label, y_label = problem.coordinates

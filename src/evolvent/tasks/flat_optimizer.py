@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import Any
 
@@ -49,6 +50,12 @@ class FlatOptimizer(torch.optim.Optimizer):
         """Write a vector into the parameters."""
         for p, part in zip(self._params, x.split([p.numel() for p in self._params]), strict=True):
             p.copy_(part.view_as(p))
+
+    def _why_no_descent(self, value: float, gradient: Tensor) -> str:
+        """Why there is no direction in which to descend; empty if there is one."""
+        if not (math.isfinite(value) and gradient.isfinite().all()):
+            return f"the objective or its gradient is not finite, {value:.3g}; begin with other weights, or correct it"
+        return "" if gradient.any() else "the gradient vanishes"
 
     def _rounded_away(self, value: float, iterations: int) -> str:
         """The reason for stopping where a decrease of the objective is lost in rounding."""

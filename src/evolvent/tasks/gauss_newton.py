@@ -97,8 +97,8 @@ class GaussNewton(FlatOptimizer):
     ) -> float | None:
         """One iteration: a step with more and more damping until the objective falls; None where it never does."""
         start, model, finite = self._flat(), Linearised.of(residuals(), self._size), True
-        if not model.gradient.abs().max() > 0:
-            self.stopped = "the gradient vanishes"
+        self.stopped = self._why_no_descent(value, model.gradient)
+        if self.stopped:
             return None
         while state["damping"] <= _MOST:
             found = model.step(state["damping"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -41,7 +42,7 @@ def strong_wolfe(
     Returns:
         The place that was found, or None.
     """
-    from scipy.optimize._linesearch import scalar_search_wolfe1, scalar_search_wolfe2
+    from scipy.optimize._linesearch import LineSearchWarning, scalar_search_wolfe1, scalar_search_wolfe2
 
     seen: dict[float, Place] = {}
 
@@ -60,6 +61,8 @@ def strong_wolfe(
     given = (phi, derivative, value, value_before, slope, ENOUGH_DECREASE, ENOUGH_CURVATURE)
     step = scalar_search_wolfe1(*given, amax=50, amin=1e-10)[0]
     if step is None:
-        step = scalar_search_wolfe2(*given, amax=50)[0]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", LineSearchWarning)  # the caller goes on without a step
+            step = scalar_search_wolfe2(*given, amax=50)[0]
     found = None if step is None else seen.get(float(step))
     return found if found is not None and found.value < value else None

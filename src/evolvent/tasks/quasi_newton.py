@@ -79,8 +79,8 @@ class QuasiNewton(FlatOptimizer):
         x, value, gradient = self._flat(), first.item(), self._gradient()
         direction = -hessian.times(gradient)
         for _ in range(group["iterations"]):
-            if not gradient.abs().max() > 0:
-                self.stopped = "the gradient vanishes"
+            self.stopped = self._why_no_descent(value, gradient)
+            if self.stopped:
                 break
             before = state["before"] if state["updates"] else value + gradient.norm().item() / 2
             found = self._search(evaluate, x, direction, value, gradient, before)

@@ -114,6 +114,25 @@ def test_burgers_is_that_of_the_published_file():
     assert relative(ColeHopf(0.01 / math.pi)(points).view(len(x), len(t)).numpy(), stored["usol"]) < 1e-8
 
 
+def cole_hopf_by_many_nodes(x, t, viscosity):
+    y = np.linspace(-1, 1, 400_001) * max(3.0, 9 * (4 * viscosity * t) ** 0.5)
+    exponent = -np.cos(np.pi * (x - y)) / (2 * np.pi * viscosity) - y * y / (4 * viscosity * t)
+    weight = np.exp(exponent - exponent.max())
+    return -(np.sin(np.pi * (x - y)) * weight).sum() / weight.sum()
+
+
+@pytest.mark.parametrize(
+    ("viscosity", "t"),
+    [(0.01 / math.pi, 1.0), (0.01 / math.pi, 1e-6), (0.01, 10.0), (0.1, 10.0), (2e-4, 1.0), (1e-5, 1.0), (10.0, 0.01)],
+)
+def test_burgers_has_as_many_nodes_as_it_needs(viscosity, t):
+    x = torch.linspace(-0.98, 0.98, 9, dtype=torch.float64)
+    found = ColeHopf(viscosity)(torch.stack([x, torch.full_like(x, t)], 1))[:, 0].numpy()
+    expected = [cole_hopf_by_many_nodes(one, t, viscosity) for one in x.tolist()]
+    assert relative(found, np.array(expected)) < 1e-9
+    assert ColeHopf(viscosity)(torch.zeros(0, 2)).shape == (0, 1)
+
+
 def test_times_between_and_beyond():
     u = solve_periodic(PeriodicEquation(lambda k: -(k**2)), np.sin, 0, 2 * np.pi, 1.0, modes=8, stored=4)
     assert u(torch.zeros(0, 2)).shape == (0, 1)

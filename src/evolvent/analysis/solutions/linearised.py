@@ -10,10 +10,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from evolvent.analysis.solutions.differences import difference_matrix
+from evolvent.analysis.solutions.differences import blocks, difference_matrix
 from evolvent.analysis.solutions.pointwise import slopes
-from evolvent.equations.problems import Problem
+from evolvent.equations.problems import Condition, Problem
 from evolvent.equations.problems.needed import Needed
+from evolvent.tasks.pde.faces import off_boundary
 
 _IMPLICIT = 0.55  # weight of the new time; 1/2 would be the trapezoidal rule, more damps what the grid cannot hold
 _CHUNK = 8192  # points whose derivatives are computed at once
@@ -25,6 +26,8 @@ def why_not(problem: Problem) -> str:
     """Why small changes of a problem's solution cannot be followed here; empty if they can."""
     if len(problem.domain) != 2 or problem.time not in problem.domain or problem.initial is None:
         return "that needs one coordinate in space, time, and an initial value"
+    if problem.region is not None:
+        return "that needs an interval in space that does not change"
     [space] = problem.space
     odd = [name for name in problem.derivatives_needed if name != problem.time and set(name) != {space}]
     if odd:
@@ -35,9 +38,17 @@ def why_not(problem: Problem) -> str:
     order = max((len(name) for name in problem.derivatives_needed if name != problem.time), default=0)
     if order > 4 or "periodic" in problem.symmetry.get(space, "none"):
         return "" if order <= 4 else f"derivatives of order {order} are not discretised"
-    faces = sum(_probed(problem, one.violation)[1] for one in problem.conditions if set(one.where) == {space})
+    faces = sum(_probed(problem, one.violation)[1] for one in _at_ends(problem))
     wanted = order * len(problem.unknowns)
     return "" if faces == wanted else f"it has {faces} conditions at its ends where {wanted} are needed"
+
+
+def _at_ends(problem: Problem) -> list[Condition]:
+    """Conditions at the ends of the coordinate in space; values on the boundary are one at each."""
+    [space] = problem.space
+    found = [one for one in problem.conditions if set(one.where) == {space}]
+    ends = problem.domain[space] if problem.boundary is not None else ()
+    return found + [Condition("boundary", {space: end}, lambda u: off_boundary(problem, u)) for end in ends]
 
 
 def _probed(problem: Problem, residual: Callable[..., Tensor]) -> tuple[set[str], int]:
@@ -138,7 +149,7 @@ class LinearisedProblem:
         for name, slope in self._slopes.items():
             if name != self.problem.time:
                 matrix = self._difference(len(name))
-                total = total + _blocks(slope[:, time]) @ kron(matrix, eye_array(self.unknowns), format="csr")
+                total = total + blocks(slope[:, time]) @ kron(matrix, eye_array(self.unknowns), format="csr")
         return total
 
     def _difference(self, order: int) -> Any:
@@ -154,11 +165,11 @@ class LinearisedProblem:
 
         size, cases = self.points.shape[0] * self.unknowns, forces.shape[-1]
         kept, e = [start], start.reshape(size, cases)
-        moving = _blocks(self._slopes[self.problem.time][:, 0]) / self.step
+        moving = blocks(self._slopes[self.problem.time][:, 0]) / self.step
         operator, force = self._operator(0), forces[:, 0].reshape(size, cases)
         ends = None if self.periodic else self._ends()
         for n in range(1, self.points.shape[1]):
-            new_moving = _blocks(self._slopes[self.problem.time][:, n]) / self.step
+            new_moving = blocks(self._slopes[self.problem.time][:, n]) / self.step
             new_operator, new_force = self._operator(n), forces[:, n].reshape(size, cases)
             both = _IMPLICIT * new_moving + (1 - _IMPLICIT) * moving
             known = both @ e - (1 - _IMPLICIT) * (operator @ e) + _IMPLICIT * new_force + (1 - _IMPLICIT) * force
@@ -180,9 +191,7 @@ class LinearisedProblem:
 
         found, used, places = [], {0: 0, 1: 0}, self.points.shape[0]
         low = self.problem.domain[self.space][0]
-        for condition in self.problem.conditions:
-            if set(condition.where) != {self.space}:
-                continue
+        for condition in _at_ends(self.problem):
             upper = int(not math.isclose(condition.where[self.space], low))
             at = self.points[-1 if upper else 0]
             probe = Needed(self.problem.coordinates, self.unknowns)
@@ -201,17 +210,6 @@ class LinearisedProblem:
                 used[upper] += 1
                 found.append((row, rows[c], off[:, c].numpy()))
         return found
-
-
-def _blocks(matrices: np.ndarray) -> Any:
-    """A block-diagonal matrix of (N, equations, unknowns)."""
-    from scipy.sparse import bsr_array
-
-    count, rows, columns = matrices.shape
-    places = np.arange(count)
-    return bsr_array(
-        (matrices, places, np.arange(count + 1)), shape=(count * rows, count * columns), blocksize=(rows, columns)
-    ).tocsr()
 
 
 def _replaced(matrix: Any, known: np.ndarray, ends: Any, time: int, faces: float) -> tuple[Any, np.ndarray]:

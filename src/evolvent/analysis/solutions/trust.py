@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from evolvent.analysis.solutions.linearised import LinearisedProblem, why_not
+from evolvent.analysis.solutions.ordinary import LinearisedOrdinary, why_not_ordinary
 from evolvent.analysis.solutions.uncertainty import Estimates
-from evolvent.analysis.solutions.units import Units, on_boundary, on_face
-from evolvent.data import CollocationPoints
+from evolvent.analysis.solutions.units import Units, on_boundary, on_face, places
 from evolvent.equations.problems import Invariant, Problem
 
 TOLERANCE = 0.01
@@ -24,9 +24,9 @@ _PEAKS, _AROUND = 16, 64  # largest residuals around which more points are drawn
 _OVERFITTED = 3.0  # residual on fresh points over that on the training points
 _HIDDEN = 30.0  # largest residual found by refining over the largest on the training points
 _SPACE, _TIMES = 401, 41  # grid of invariants
-_COEFFICIENTS = "coefficients"
+_COEFFICIENTS, _LINEARISED = "coefficients", "linearised error"
 # come first in a verdict
-_TELLING = (_COEFFICIENTS, "second solution", "fresh over training residual", "linearised error")
+_TELLING = (_COEFFICIENTS, "second solution", "fresh over training residual", _LINEARISED)
 _REASONS = 3  # in a verdict at most
 
 Function = Callable[[Tensor], Tensor]
@@ -64,7 +64,8 @@ class Trust:
         verdict: one line: whether to trust it, and why.
         checks: in the order in which they were made.
         not_checked: what could not be looked at, and why.
-        error: the error to first order on a grid, (places, times, unknowns); None if it was not computed.
+        error: the error to first order on a grid, (places, times, unknowns), or (places, unknowns) of one coordinate;
+            None if it was not computed.
         tolerance: relative error up to which it is trusted.
     """
 
@@ -97,8 +98,9 @@ def check_trust(
     - A second solution from another seed: two wrong ones are seldom wrong in the same way.
     - Quantities that are conserved or decay.
     - The error to first order, from the linearised equation with the residual as its source
-      (:class:`~evolvent.analysis.solutions.LinearisedProblem`): a small residual may still mean a large error where the
-      equation lets errors grow.
+      (:class:`~evolvent.analysis.solutions.LinearisedProblem`, or
+      :class:`~evolvent.analysis.solutions.LinearisedOrdinary` of one coordinate): a small residual may still mean a
+      large error where the equation lets errors grow.
     - The errors of coefficients that were found from samples.
 
     Args:
@@ -125,7 +127,7 @@ def check_trust(
         checks.append(_difference(problem, u, second, tolerance))
     if problem.time in problem.domain and len(problem.space) == 1:
         checks += [_invariant(problem, u, name, one, tolerance) for name, one in problem.invariants.items()]
-    reason, error = why_not(problem), None
+    reason, error = (why_not_ordinary if len(problem.domain) == 1 else why_not)(problem), None
     if not reason:
         try:
             check, error = _linearised(problem, u, tolerance)
@@ -133,15 +135,32 @@ def check_trust(
         except np.linalg.LinAlgError as singular:
             reason = str(singular)
     if reason:
-        missing["linearised error"] = reason
+        missing[_LINEARISED] = reason
     if estimates is not None and (estimates.solution_error is not None or estimates.freedom <= 0):
         checks.append(_coefficients(estimates, tolerance))
     elif estimates is not None:
         missing[_COEFFICIENTS] = estimates.remark
-    return Trust(all(one.passed for one in checks), _verdict(checks, missing), checks, missing, error, tolerance)
+    small = _too_small(problem, u(fresh), tolerance)
+    missing |= small
+    unseen = [f"{name} is not judged by itself, since {why}" for name, why in small.items()]
+    if _LINEARISED in missing and problem.order(problem.time):
+        unseen.append("whether small errors grow was not looked at")
+    verdict = _verdict(checks, missing, unseen)
+    return Trust(all(one.passed for one in checks), verdict, checks, missing, error, tolerance)
 
 
-def _verdict(checks: list[Check], missing: dict[str, str]) -> str:
+def _too_small(problem: Problem, values: Tensor, tolerance: float) -> dict[str, str]:
+    """Unknowns that may be wrong altogether without much of an error in all of them, and why."""
+    sizes = values.detach().abs().amax(0).tolist()
+    largest, size = max(zip(problem.unknowns, sizes, strict=True), key=lambda one: one[1])
+    return {
+        name: f"it is {one / size:.1g} times as large as {largest}"
+        for name, one in zip(problem.unknowns, sizes, strict=True)
+        if one < tolerance * size
+    }
+
+
+def _verdict(checks: list[Check], missing: dict[str, str], unseen: list[str]) -> str:
     failed = sorted((one for one in checks if not one.passed), key=lambda one: one.name not in _TELLING)
     if failed:
         return f"Do not trust it: {'; '.join(one.said for one in failed[:_REASONS])}."
@@ -150,9 +169,10 @@ def _verdict(checks: list[Check], missing: dict[str, str]) -> str:
         found = "; ".join(one.said for one in estimates) or "all checks are passed"
         return f"Trust it no further than its coefficients, whose errors are not known: {found}."
     if not estimates:
-        return "Trust it as far as its residual goes: all checks are passed, but none of them estimates the error."
+        found = ["all checks are passed, but none of them estimates the error", *unseen]
+        return f"Trust it as far as its residual goes: {'; '.join(found)}."
     worst = max(estimates, key=lambda one: one.value)
-    return f"Trust it to about {worst.value:.1g} of its size: {'; '.join(one.said for one in estimates)}."
+    return f"Trust it to about {worst.value:.1g} of its size: {'; '.join([*(one.said for one in estimates), *unseen])}."
 
 
 def _squares(problem: Problem, u: Function, points: Tensor, units: Units) -> Tensor:
@@ -181,10 +201,7 @@ def _residuals(
 
 def _places(problem: Problem, seed: int) -> Tensor:
     """Evenly spread points of the domain, those of its region alone."""
-    count = max(1, min(_FRESH, _FRESH_NUMBERS // len(problem.domain)))
-    if problem.region is None:
-        return problem.sobol(count, seed=seed)
-    return CollocationPoints(problem, count).draw(count, seed, 0)
+    return places(problem, max(1, min(_FRESH, _FRESH_NUMBERS // len(problem.domain))), seed)
 
 
 def _refined_peak(problem: Problem, u: Function, fresh: Tensor, squares: Tensor, units: Units) -> float:
@@ -262,9 +279,9 @@ def _coefficients(found: Estimates, tolerance: float) -> Check:
 
 
 def _linearised(problem: Problem, u: Function, tolerance: float) -> tuple[Check, np.ndarray]:
-    found = LinearisedProblem(problem, u)
+    found = (LinearisedOrdinary if len(problem.domain) == 1 else LinearisedProblem)(problem, u)
     error = found.error()
     finite = np.isfinite(error).all()
     off = float(np.linalg.norm(error) / max(np.linalg.norm(found.values), 1e-300)) if finite else float("inf")
     said = f"by its residual and the linearised equation it is off by {off:.2g}"
-    return Check("linearised error", off, tolerance, said, estimates=True), error
+    return Check(_LINEARISED, off, tolerance, said, estimates=True), error

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 import torch
 from torch import Tensor
 
+from evolvent.data import CollocationPoints
 from evolvent.equations.problems import MANY, Condition, Problem
 
 _SHARES = (1e-3, -1.0)  # of the size of the solution, of errors that are tried: of first order, and the whole of it
@@ -178,9 +179,16 @@ class Units:
         return self.problem.residual(self.problem.derivatives(f, points))
 
 
+def places(problem: Problem, count: int, seed: int) -> Tensor:
+    """Evenly spread points of the domain, those of its region alone."""
+    if problem.region is None:
+        return problem.sobol(count, seed=seed)
+    return CollocationPoints(problem, count).draw(count, seed, 0)
+
+
 def on_face(problem: Problem, where: Mapping[str, float]) -> Tensor:
     """Evenly spread points of a face, where some coordinates are fixed."""
-    face = problem.sobol(_ON_FACE, seed=10_009)
+    face = places(problem, _ON_FACE, seed=10_009)
     for name, value in where.items():
         face[:, problem.coordinates.index(name)] = value
     return face

@@ -15,6 +15,7 @@ from evolvent._core.checks import check_choice, described
 from evolvent._core.errors import ConfigError, ShapeError, UnknownNameError
 from evolvent.equations.problems.evaluation import derivatives_at
 from evolvent.equations.problems.invariants import Invariant
+from evolvent.equations.problems.magnitude import balance
 from evolvent.equations.problems.needed import Needed
 from evolvent.equations.problems.region import Region, box
 from evolvent.equations.problems.shapes import Value, check_residual, check_value, joined, value_at
@@ -247,8 +248,16 @@ class Problem:
         return [i for i, name in enumerate(self.domain) if name != self.time]
 
     def residual(self, u: Derivatives, **coefficients: Any) -> Tensor:
-        """The residual at points, (N, equations), in units of the solution over the time; coefficients may be given."""
-        return joined(self.equation(u, **self._with(coefficients))) * (self.duration / self.scale)
+        """The residual at points, (N, equations), in units of the solution over the time; coefficients may be given.
+
+        Equations that are written in other units, so that they are very large or small, are brought to order one.
+        """
+        found = joined(self.equation(u, **self._with(coefficients))) * (self.duration / self.scale)
+        return found if self._balance is None else found * self._balance.to(found)
+
+    @cached_property
+    def _balance(self) -> Tensor | None:
+        return balance(self)
 
     def violation(self, condition: Condition, f: Function, points: Tensor) -> Tensor:
         """What is off of a condition of this problem for a function, at points of its face, (N, columns)."""
@@ -279,7 +288,8 @@ class Problem:
             return self.size
         if self.initial is None:
             return 1.0
-        return self.initial_values(self.sobol(1024, 0)).abs().max().item() or 1.0
+        values = self.initial_values(self.spread(1024, 0))
+        return (values.abs().max().item() if len(values) else 0.0) or 1.0
 
     def initial_values(self, points: Tensor) -> Tensor:
         """u at the start of time above or below points, (N, unknowns)."""
@@ -334,6 +344,11 @@ class Problem:
         """Evenly spread points of the domain, (count, coordinates), float64."""
         engine = torch.quasirandom.SobolEngine(len(self.domain), scramble=True, seed=seed)
         return self.placed(engine.draw(count, dtype=torch.float64))
+
+    def spread(self, count: int, seed: int) -> Tensor:
+        """Those of so many evenly spread points of the box that lie in the domain."""
+        points = self.sobol(count, seed)
+        return points if self.region is None else points[self.contains(points)]
 
     def placed(self, shares: Tensor) -> Tensor:
         """Points of the unit cube, in the domain."""

@@ -95,7 +95,7 @@ def check_finite(problem: Problem) -> None:
     for name, value in problem.coefficients.items():
         if not math.isfinite(value):
             raise ConfigError(f"the coefficient {name} of {problem.name!r} is {value}. Give a finite number.")
-    points = problem.sobol(8 * _POINTS, seed=3)
+    points = problem.spread(8 * _POINTS, seed=3)
     if problem.initial is not None:
         _refuse_non_finite(problem, "initial value", problem.initial_values(points), points)
     if problem.boundary is not None:

@@ -180,7 +180,7 @@ def _affine_on(problem: Problem, name: str, at: float) -> list[tuple[str, Tensor
     """
     there = [one for one in problem.conditions if dict(one.where) == {name: at}]
     if there and problem.boundary is not None and problem.region is None and name in problem.space:
-        there.append(Condition("boundary", {name: at}, lambda u: _off_boundary(problem, u)))
+        there.append(Condition("boundary", {name: at}, lambda u: off_boundary(problem, u)))
     orders = {id(one): _order_across(problem, one, name) for one in there}
     there = [one for one in there if orders[id(one)] is not None]
     highest = max((orders[id(one)] or 0 for one in there), default=0)
@@ -188,7 +188,8 @@ def _affine_on(problem: Problem, name: str, at: float) -> list[tuple[str, Tensor
     return [(said, rows) for said, rows in found if rows is not None]
 
 
-def _off_boundary(problem: Problem, u: Derivatives) -> Tensor:
+def off_boundary(problem: Problem, u: Derivatives) -> Tensor:
+    """How far u is from the values on the boundary, (N, unknowns)."""
     return u.value - problem.boundary_values(torch.cat([u.points[name] for name in problem.coordinates], dim=1))
 
 

@@ -239,6 +239,8 @@ class Pde(PdeObjective):
         return {
             "problem": self.setup.data.name,
             "options": self.setup.data.options,
+            "domain": {name: list(ends) for name, ends in self.problem.domain.items()},
+            "unknowns": list(self.problem.unknowns),
             **asdict(settings.ansatz.fitted_to(self.problem)),
             "factors": {name: factor.item() for name, factor in self.factors.items()},
         }
