@@ -104,6 +104,15 @@ def test_the_error_is_found(name):
     assert dict.fromkeys(check_trust(problem, off).not_checked) == {"second solution": None}
 
 
+@pytest.mark.parametrize("name", ["oscillator", "stiff"])
+def test_a_large_residual_that_leaves_a_small_error_is_trusted(name):
+    problem, exact = EQUATIONS[name]
+    trust = check_trust(problem, lambda t: exact(t) + 7e-5 * torch.sin(t / 30 + 0.3))
+    assert {one.name: one.value for one in trust.checks}["residual on fresh points"] > 0.02
+    assert trust.trusted, trust.verdict
+    assert not check_trust(problem, lambda t: 0.9 * exact(t)).trusted
+
+
 def test_what_is_not_determined_is_not_judged():
     free = start("free", 1, lambda u: u["tt"] + u.value)
     trust = check_trust(free, torch.cos)
