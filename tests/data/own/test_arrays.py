@@ -297,11 +297,20 @@ def test_what_is_written_is_read_back(tmp_path, kind):
     draw = np.random.default_rng(0)
     x = draw.normal(size=(10, 3)) if kind == "points" else draw.integers(0, 256, (10, 3, 4, 6), dtype=np.uint8)
     y = draw.integers(0, 3, (10, 4, 6)) if kind == "masks" else np.array(["left", "right"] * 5)
-    before = from_arrays(x, y)
+    before = from_arrays(x, y, name="mine")
     write_npz(tmp_path / "a.npz", before)
     after = from_npz(tmp_path / "a.npz")
     assert after.fingerprint == before.fingerprint
-    assert after.classes == before.classes
+    assert (after.name, after.classes) == ("mine", before.classes)
+
+
+@pytest.mark.parametrize("shape", [(20, 4, 5), (8, 1, 3), (5, 20, 4)])
+def test_an_archive_may_say_that_channels_are_the_first_axis(tmp_path, shape):
+    before = from_arrays(np.zeros((10, *shape), np.uint8), LABELS)
+    write_npz(tmp_path / "a.npz", before)
+    assert from_npz(tmp_path / "a.npz").train.shape == before.train.shape
+    np.savez(tmp_path / "b.npz", x=np.zeros((10, *shape), np.uint8), y=np.arange(10) % 2, channels_first=True)
+    assert from_npz(tmp_path / "b.npz").train.shape == shape
 
 
 def test_damaged_and_foreign_archives_are_refused(tmp_path):
