@@ -217,6 +217,59 @@ def test_arrays_beside_a_run_move_with_it(tmp_path, monkeypatch):
     assert "warning" not in answer("evaluate", "moved")  # it does not take the arrays of the new run
 
 
+SMALL = {"training.epochs": 1, "model.options.channels": [4], "model.options.blocks": 1}
+
+
+def two_classes(count=40, shape=(8, 6), seed=0):
+    x = np.random.default_rng(seed).integers(0, 255, (count, *shape)).astype(np.uint8)
+    return x, np.arange(count) % 2
+
+
+def test_nothing_is_written_over_by_a_run_that_is_refused(tmp_path):
+    (x, y), out = two_classes(), tmp_path / "run"
+    figures = ev.train("hamiltonian", from_arrays(x, y), settings=SMALL, out=out).figures
+    kept = (out / "data.npz").read_bytes()
+    with pytest.raises(ConfigError, match="holds a run already"):
+        ev.train("hamiltonian", from_arrays(255 - x, y), settings=SMALL, out=out)
+    with pytest.raises(ConfigError, match=r"data\.npz is there already and holds something else"):
+        ev.train("hamiltonian", from_arrays(255 - x, y), settings=SMALL, out=out, resume=True)
+    assert (out / "data.npz").read_bytes() == kept
+    assert ev.train("hamiltonian", from_arrays(x, y), settings=SMALL, out=out, resume=True).figures == figures
+    with pytest.raises(ConfigError, match=r"optimizer\.lr"):
+        ev.train("hamiltonian", from_arrays(x, y), settings={**SMALL, "optimizer.lr": -1}, out=tmp_path / "none")
+    assert not (tmp_path / "none").exists()
+
+
+@pytest.mark.parametrize("content", [{"x": np.zeros((4, 8, 6), np.uint8), "y": [0, 1, 0, 1], "notes": "a"}, {}])
+def test_an_archive_of_ones_own_is_not_replaced(tmp_path, content):
+    np.savez(tmp_path / "data.npz", **content)
+    kept = (tmp_path / "data.npz").read_bytes()
+    with pytest.raises(ConfigError, match=r"something else than these data.*move the file away"):
+        ev.train("hamiltonian", from_arrays(*two_classes()), settings=SMALL, out=tmp_path)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {"data.npz": kept}
+
+
+def test_a_training_with_tuples_and_arrays_is_continued(tmp_path):
+    data, network = from_arrays(*two_classes()), ev.create_model("hamiltonian", channels=(4,), blocks=1)
+    settings = {"training.epochs": np.int64(1), "optimizer.name": "AdamW", "optimizer.options.betas": (0.9, 0.99)}
+    figures = ev.train(network, data, settings=settings, out=tmp_path / "run").figures
+    (tmp_path / "run").rename(tmp_path / "moved")
+    again = {**settings, "model.options.channels": np.array([4])}
+    for more in (settings, again):
+        assert ev.train(network, data, settings=more, out=tmp_path / "moved", resume=True).figures == figures
+    (tmp_path / "moved" / "result.json").unlink()  # as if it had been interrupted
+    assert ev.train(network, data, settings=settings, out=tmp_path / "moved", resume=True).figures == figures
+    with pytest.raises(ConfigError, match=r"settings and options are numbers, words, lists .* for a set"):
+        ev.train(network, data, settings={"model.options.channels": {4}}, out=tmp_path / "set")
+
+
+def test_axes_of_arrays_are_kept_in_the_run(tmp_path):
+    data = from_arrays(*two_classes(shape=(20, 4, 5)))
+    run = ev.train("hamiltonian", data, settings=SMALL, out=tmp_path / "run")
+    assert run.predictor().input_shape == data.train.shape
+    assert "accuracy" in answer("evaluate", str(run.folder))
+
+
 def test_a_wrong_path_of_a_first_run_is_named(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for recipe, key in (("own-images", "folder"), ("own-images", "npz"), ("spirals", "csv")):
@@ -280,7 +333,7 @@ def test_what_cannot_be_trained_is_said():
             ev.train("resnet", other)
     with pytest.raises(ConfigError, match="out takes the path of a folder, got 5"):
         ev.train("resnet", data, out=5)
-    with pytest.raises(StorageError, match="a part of its path is a file"):
+    with pytest.raises(StorageError, match="a part of its path is one"):
         ev.train("resnet", data, out=__file__)
     with pytest.raises(ConfigError, match=r"made by ev.create_model"):
         ev.train(nn.Linear(2, 2), data)
