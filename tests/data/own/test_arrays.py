@@ -526,3 +526,14 @@ def test_data_sets_that_are_none_are_refused(train, options, message):
 def test_rows_of_different_lengths_are_refused():
     with pytest.raises(DataError, match="must have one shape"):
         from_arrays([[1], [2, 3]] * 5, [0, 1] * 5)
+
+
+def test_masked_values_are_refused():
+    x = np.ma.masked_equal([[1.0, 2.0], [3.0, -999.0], [5.0, 6.0], [7.0, 8.0]], -999)
+    with pytest.raises(DataError, match=r"1 of 8 values are masked\. Fill them, or leave out"):
+        from_arrays(x, [0, 1, 0, 1], test=0.5)
+    with pytest.raises(DataError, match="1 of 4 values are masked"):
+        from_arrays(np.ones((4, 2)), np.ma.masked_equal([0, 1, 7, 1], 7), test=0.5)
+    with pytest.raises(DataError, match="1 of 2 values are masked"):
+        from_arrays(list(x), [0, 1, 0, 1], test=0.5)
+    assert len(from_arrays(np.ma.masked_equal(x.data, 0), [0, 1, 0, 1], test=0.5).train[0]) == 2

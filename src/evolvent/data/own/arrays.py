@@ -93,6 +93,10 @@ def from_parts(
 
 def as_array(values: Any) -> np.ndarray:
     """Arrays, tensors and nested lists as arrays of numbers or words."""
+    for part in values if isinstance(values, (list, tuple)) else (values,):
+        if isinstance(part, np.ma.MaskedArray) and np.ma.is_masked(part):
+            count = np.ma.count_masked(part)
+            raise DataError(f"{count:,} of {part.size:,} values are masked. Fill them, or leave out their rows.")
     try:
         array = _of_tensor(values) if isinstance(values, Tensor) else np.asarray(values)
     except ValueError:
