@@ -125,6 +125,34 @@ def test_hidden_files_of_a_folder_are_not_asked_about(trained, tmp_path):
     assert ev.load_predictor(trained / "run")(tmp_path).inputs == [str(tmp_path / "a.png")]
 
 
+def test_links_to_folders_are_followed_but_not_in_circles(trained, tmp_path):
+    folder = tmp_path / "links"
+    folder.mkdir()
+    for name in ("a", "b"):
+        (folder / name).symlink_to(trained / "pictures/dark")
+    (folder / "up").symlink_to(tmp_path)
+    (folder / "gone").symlink_to(tmp_path / "nowhere")
+    found = ev.load_predictor(trained / "run")(folder)
+    assert found.inputs == [str(folder / name) for name in sorted(f"{a}/{k}.png" for a in "ab" for k in range(16))]
+
+
+def test_answers_do_not_replace_what_was_asked(flowers, trained, tmp_path):
+    run, tables = str(flowers / "run"), tmp_path / "tables"
+    tables.mkdir()
+    new = write_table(tables / "new.csv", "len,wid", *ROWS)
+    (tmp_path / "link.csv").hardlink_to(new)
+    for target in (new, tmp_path / "link.csv"):
+        with pytest.raises(ConfigError, match="one of the files asked about"):
+            answer("predict", run, str(tables), "--csv", str(target))
+    assert new.read_text().splitlines() == ["len,wid", *ROWS]
+    for _ in range(2):
+        assert "predicting 2" not in answer("predict", run, str(tables), "--csv", str(tables / "answers.csv"))
+        assert len((tables / "answers.csv").read_text().splitlines()) == 3
+    picture = shutil.copy(trained / "pictures/dark/0.png", tmp_path / "a.png")
+    with pytest.raises(ConfigError, match="one of the files asked about"):
+        answer("predict", str(trained / "run"), str(picture), "--csv", str(picture))
+
+
 def test_files_of_other_sizes_and_colours_are_converted(trained, tmp_path):
     path = tmp_path / "large.jpg"
     Image.fromarray(np.full((60, 50, 3), 200, np.uint8)).save(path)

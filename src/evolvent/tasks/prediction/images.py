@@ -17,7 +17,7 @@ from evolvent.data import PictureReader, Preprocess
 from evolvent.data.own.arrays import as_array, pixels
 from evolvent.data.picture_readers import SUFFIXES, picture_form
 from evolvent.data.preprocess import mean_of_squares
-from evolvent.tasks.prediction.answers import MaskPredictions, Predictions
+from evolvent.tasks.prediction.answers import MaskPredictions, Predictions, is_mask
 from evolvent.tasks.prediction.predictor import Predictor, Tell, store_form
 from evolvent.tasks.task import evaluating
 
@@ -93,6 +93,9 @@ class ImagePredictor(Predictor):
         draw = torch.Generator().manual_seed(0)
         example = torch.randint(0, 256, (2, *self.input_shape), dtype=torch.uint8, generator=draw)
         return nn.Sequential(*self.network, nn.Softmax(dim=1)).eval(), example
+
+    def _is_answer(self, file: Path) -> bool:
+        return is_mask(file)
 
     def _probabilities(self, images: Tensor) -> Tensor:
         like = next(self.network.parameters())

@@ -16,7 +16,7 @@ from evolvent._core.errors import ConfigError, DataError, ShapeError, shortened
 from evolvent.data.own.arrays import as_array
 from evolvent.data.own.header import is_number
 from evolvent.data.own.table import read_table
-from evolvent.tasks.prediction.answers import Predictions
+from evolvent.tasks.prediction.answers import Predictions, is_table
 from evolvent.tasks.prediction.predictor import Predictor, Tell, store_form
 from evolvent.tasks.task import evaluating
 
@@ -117,6 +117,9 @@ class PointPredictor(Predictor):
         count = _COUPLED if getattr(self.network, "couples_batch", False) else 2
         example = mean + deviation * torch.randn(count, len(mean), generator=draw)
         return nn.Sequential(_Scaling(mean, deviation), self.network, nn.Softmax(dim=1)).eval(), example
+
+    def _is_answer(self, file: Path) -> bool:
+        return is_table(file)
 
     def _chosen(self, frame: Any) -> Any:
         """The columns of a table of pandas or polars that the network takes; numbered ones of pandas have no names."""
