@@ -175,7 +175,7 @@ def test_predictions_refuse_what_they_cannot_take(trained, tmp_path):
     with pytest.raises(ConfigError, match=r"ev\.load_predictor takes the path of a folder, got None"):
         ev.load_predictor(None)
     Image.fromarray(np.full((10, 14), 40_000, np.uint16)).save(tmp_path / "deep.png")
-    with pytest.raises(DataError, match=r"deep\.png has more than 8 bits a pixel"):
+    with pytest.raises(DataError, match=r"deep\.png has more than 8 bits a channel"):
         predictor(tmp_path / "deep.png")
     with pytest.raises(ConfigError, match="--out is for the masks"):
         answer("predict", str(trained / "run"), str(trained / "pictures/dark"), "--out", str(tmp_path))

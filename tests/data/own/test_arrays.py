@@ -212,7 +212,7 @@ def test_pictures_are_read_as_files_are():
     found = from_dataset([(Image.fromarray(values, "LA"), k % 2) for k in range(10)])
     assert found.train.shape == (1, 4, 6)
     deep = Image.fromarray(np.full((4, 6), 30_000, np.uint16))
-    with pytest.raises(DataError, match="item 0 has more than 8 bits a pixel"):
+    with pytest.raises(DataError, match="item 0 has more than 8 bits a channel"):
         from_dataset([(deep, 0), (deep, 1)])
 
 
