@@ -78,6 +78,22 @@ class Record:
     environment: dict[str, Any] = field(default_factory=dict)
 
     @property
+    def data_name(self) -> str:
+        """What people call the data; of the user's own, the name that was given to them."""
+        stated, named = self.cell.data_name, self._data.get("name") if self.data_fingerprint else None
+        return stated if not named or Path(stated).stem == named else str(named)
+
+    @property
+    def data_fingerprint(self) -> str:
+        """Of the user's own data, as they were when the training began; else empty."""
+        return str(self._data.get("fingerprint") or "")
+
+    @property
+    def _data(self) -> dict[str, Any]:
+        found = self.environment.get("data")
+        return found if isinstance(found, dict) else {}
+
+    @property
     def findings(self) -> Findings | None:
         """What the task found; read on access."""
         return read_findings(self.folder)

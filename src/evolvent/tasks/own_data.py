@@ -41,6 +41,11 @@ OwnPath: TypeAlias = Annotated[str, AfterValidator(_absolute)]
 TestShare: TypeAlias = Annotated[float, Field(gt=0, lt=1)]
 
 
+def own_path(data: DataSettings) -> str | None:
+    """The path of the user's own data in a section, if it names one."""
+    return next((path for key in OWN if (path := getattr(data, key, None))), None)
+
+
 def check_origin(given: dict[str, Any], allowed: Sequence[str], own_keys: Sequence[str]) -> None:
     """Refuse a section that names no data or several, and keys that only make sense for own files.
 
