@@ -2,6 +2,7 @@
 
 import csv
 import shutil
+import weakref
 from dataclasses import replace
 
 import numpy as np
@@ -15,7 +16,7 @@ import evolvent as ev
 from evolvent import cli
 from evolvent.data import OwnDataWarning, from_arrays, from_csv, from_folder, load
 from evolvent.errors import ConfigError, DataError, ModelFileError, ShapeError, StorageError, UnknownNameError
-from evolvent.experiments import load_recipe, read_record
+from evolvent.experiments import evaluate_run, load_recipe, read_record
 from evolvent.experiments.recipe import Cell, overlay
 from evolvent.tasks.prediction import MaskPredictions, PointPredictor
 
@@ -63,6 +64,11 @@ def test_the_run_records_path_and_fingerprint(trained):
     assert record.cell.data.folder == str(trained / "pictures")
     assert record.environment["data"]["fingerprint"] == from_folder(trained / "pictures", test=0.25).fingerprint
     assert record.result.figures["accuracy"] > 0.9
+    assert read_record(str(trained / "run")).cell == record.cell
+    assert evaluate_run(str(trained / "run"))[2].figures == record.result.figures
+    for asked in (read_record, evaluate_run):
+        with pytest.raises(ConfigError, match="takes the path of a folder, got None"):
+            asked(None)
 
 
 def test_evaluate_and_analyze_find_the_data_again_from_anywhere(run, tmp_path, monkeypatch):
@@ -469,6 +475,9 @@ def test_numbers_that_are_not_finite_are_refused(flowers):
             predictor([[12.5, -10], [1, value]])
     with pytest.raises(ConfigError, match="there are no points to predict"):
         predictor([])
+    for one in (5, [5, 6]):
+        with pytest.raises(ShapeError, match=r"takes points of 2 features \(len, wid\), got \((2,)?\)"):
+            predictor(one)
 
 
 def test_few_images_fill_one_batch(tmp_path):
@@ -556,6 +565,26 @@ def test_masks_are_predicted_as_large_as_the_image(tmp_path):
     assert (mask == np.repeat([[0], [1]], [16, 16], axis=0)).mean() > 0.8
     with pytest.raises(ConfigError, match="two inputs would be written as"):
         run.predictor()([path, path]).save(tmp_path / "found")
+    masks_need_no_memory_for_all_probabilities(run.predictor(), data.train.tensor)
+
+
+def masks_need_no_memory_for_all_probabilities(predictor, images):
+    ask, kept = predictor._probabilities, []
+
+    def asked(some):
+        assert sum(found() is not None for found in kept) <= 1
+        found = ask(some)
+        kept.append(weakref.ref(found))
+        return found
+
+    whole = predictor(images)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(predictor, "_probabilities", asked)
+        patch.setattr("evolvent.tasks.prediction.images._AT_ONCE", 2)
+        found = predictor(images)
+    assert len(kept) == -(-len(images) // 2)
+    assert np.array_equal(found.masks, whole.masks)
+    assert found.confidence == pytest.approx(whole.confidence, rel=1e-5)
 
 
 def test_masks_replace_earlier_predictions_alone(tmp_path, monkeypatch):

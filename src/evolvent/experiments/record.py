@@ -12,6 +12,7 @@ import csv
 import io
 import json
 import math
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
@@ -22,6 +23,7 @@ from typing import Any
 import numpy as np
 import yaml
 
+from evolvent._core.checks import check_path
 from evolvent._core.errors import ConfigError, EvolventError, StorageError, shortened
 from evolvent._core.files import atomic_path, sha256, write_json, write_text
 from evolvent._core.plain import plain
@@ -146,8 +148,9 @@ def is_study(folder: Path) -> bool:
     return "study" in (_read_yaml(folder / "recipe.yaml") or {})
 
 
-def read_record(folder: Path) -> Record:
+def read_record(folder: str | os.PathLike[str]) -> Record:
     """Everything the folder of a cell holds; unfinished parts are None or empty."""
+    folder = check_path(folder, "read_record")
     cell = read_cell(folder)
     if cell is None:
         raise not_a_run(folder)

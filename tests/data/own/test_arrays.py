@@ -537,3 +537,16 @@ def test_masked_values_are_refused():
     with pytest.raises(DataError, match="1 of 2 values are masked"):
         from_arrays(list(x), [0, 1, 0, 1], test=0.5)
     assert len(from_arrays(np.ma.masked_equal(x.data, 0), [0, 1, 0, 1], test=0.5).train[0]) == 2
+
+
+def test_arguments_that_are_no_lists_are_named():
+    x = np.zeros((4, 3, 3), np.uint8)
+    with pytest.raises(DataError, match=r"as many rows as its labels, got arrays of shape \(4, 3, 3\) and \(\)"):
+        from_arrays(x, 5)
+    with pytest.raises(ConfigError, match="classes must be a list of names, got 5"):
+        from_arrays(x, [0, 1, 0, 1], classes=5)
+    with pytest.raises(ConfigError, match="columns must be a list of names, got 5"):
+        from_arrays(np.zeros((4, 2)), [0, 1, 0, 1], columns=5)
+    assert len(from_arrays(x, [0, 1, 0, 1], test=np.float32(0.5)).test) == 2
+    with pytest.raises(ConfigError, match=r"between 0 and 1, got 'a'"):
+        from_arrays(x, [0, 1, 0, 1], test="a")

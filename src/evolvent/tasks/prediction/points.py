@@ -94,11 +94,9 @@ class PointPredictor(Predictor):
             tables = [read_table(path, self.form.columns) for path in files]
             parts = [torch.from_numpy(table.numbers(self._columns(table.columns, table.path.name))) for table in tables]
             self._warn_of_names({table.path.name: table.columns for table in tables if table.named})
-            names = [f"{path}:{row}" for path, x in zip(files, parts, strict=True) for row in range(1, len(x) + 1)]
             x = torch.cat(parts)
         else:
-            x = _numbers(self._chosen(inputs) if hasattr(inputs, "columns") else inputs)
-            names = [str(row) for row in range(len(x))]
+            x, parts = _numbers(self._chosen(inputs) if hasattr(inputs, "columns") else inputs), []
         if x.ndim != 2 or x.shape[1] != len(self.form.columns) or len(x) == 0:
             wanted = f"{len(self.form.columns)} features ({', '.join(self.form.columns[:6])})"
             raise ShapeError(f"this network takes points of {wanted}, got {tuple(x.shape)}.")
@@ -108,7 +106,9 @@ class PointPredictor(Predictor):
         with evaluating(self.network):
             answers = self.network(self.form.scaled(x).to(next(self.network.parameters())))
         tell(1.0)
-        return Predictions(names, self.classes, answers.float().softmax(1).cpu())
+        lengths = ((path, len(part)) for path, part in zip(files or [], parts, strict=True))
+        rows = [f"{path}:{row}" for path, length in lengths for row in range(1, length + 1)]
+        return Predictions(rows or [str(row) for row in range(len(x))], self.classes, answers.float().softmax(1).cpu())
 
     def for_export(self) -> tuple[nn.Module, Tensor]:
         """A network from features (B, d) as they are in tables to the probabilities of classes, and an example."""
