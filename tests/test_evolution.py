@@ -12,7 +12,7 @@ from evolvent import Evolution, create_model, evolutions, set_gradient
 from evolvent.dynamics import Dynamics, Hamiltonian, Residual
 from evolvent.errors import ConfigError, ShapeError, UnknownNameError
 from evolvent.gradients import Backprop
-from evolvent.integrators import AdamsBashforth2, Euler, Verlet
+from evolvent.integrators import RK4, AdamsBashforth2, Euler, Verlet
 
 
 def hamiltonians(count: int, channels: int = 2, **options) -> list[Hamiltonian]:
@@ -185,3 +185,16 @@ def test_times_that_are_no_list_of_numbers_are_refused(times):
 def test_a_state_that_is_no_tensor_is_refused_at_any_time():
     with pytest.raises(ShapeError, match="takes a tensor"):
         Evolution(Decay(), Euler(), steps=2, step_size=0.5).at(None, [0.5])  # type: ignore[arg-type]
+
+
+def test_times_next_to_the_ends_are_those_of_the_ends():
+    flow, u = Evolution(Decay(), RK4(), steps=3, step_size=0.1), torch.ones(1, dtype=torch.float64)
+    end = flow(u)
+    for t in (0.0, 0.1 + 0.2 - 0.3, 0.3 - 0.2 - 0.1, 1e-13, 1e-10):
+        assert flow.at(u, [t])[0].item() == 1.0
+    for t in (0.3, 0.1 + 0.2, torch.tensor(0.3), 3 * torch.tensor(0.1)):
+        assert_close(flow.at(u, [t])[0], end, rtol=1e-7, atol=0)
+    assert flow.at(u, [1e-3])[0].item() == pytest.approx(0.999, abs=1e-6)
+    for t in (-1e-6, 0.30001, float("nan")):
+        with pytest.raises(ConfigError, match=r"must lie between 0 and T"):
+            flow.at(u, [t])

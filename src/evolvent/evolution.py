@@ -20,6 +20,7 @@ from evolvent.integrators import Integrator
 from evolvent.integrators.dense_output import value_between
 
 _SAME_TIME = 1e-9  # relative distance below which a time is that of a grid point
+_OUTSIDE = 4 * torch.finfo(torch.float32).eps  # share of T by which rounding may put a time outside
 
 
 class Evolution(nn.Module):
@@ -117,10 +118,10 @@ class Evolution(nn.Module):
         [1.0, 0.497, 0.136]
         """
         wanted = _checked_times(times, self.steps * self.step_size)
-        found: dict[float, State] = {0.0: u0}
-        places = {t: _place(t, self.step_size, self.steps) for t in wanted if t > 0}
+        places = {t: _place(t, self.step_size, self.steps) for t in wanted}
+        found = {t: u0 for t, (_, share) in places.items() if share == 0}
         with explaining_misfits("this evolution", u0):
-            u = self._start(u0) if places else u0
+            u = self._start(u0) if len(found) < len(places) else u0
             for j in range(max((j for j, _ in places.values()), default=-1) + 1):
                 after, mine = self.step(j, u), [(t, share) for t, (k, share) in places.items() if k == j]
                 for t, share in mine:
@@ -284,15 +285,15 @@ def _checked_times(times: Sequence[float] | Tensor, end: float) -> list[float]:
     except (TypeError, ValueError):
         raise ConfigError(f"times must be a list of numbers such as [0.5], got {described(times)}.") from None
     for t in wanted:
-        if not 0 <= t <= end * (1 + _SAME_TIME):
-            raise ConfigError(f"times must lie between 0 and T = steps * step_size = {end:g}, got {t:g}.")
-    return wanted
+        if not -_OUTSIDE * end <= t <= (1 + _OUTSIDE) * end:
+            raise ConfigError(f"times must lie between 0 and T = steps * step_size = {end:g}, got {t:.9g}.")
+    return [min(max(t, 0.0), end) for t in wanted]
 
 
 def _place(t: float, h: float, steps: int) -> tuple[int, float]:
-    """The step in which a time lies, and the share of it that has passed: above 0, at most 1."""
+    """The step in which a time lies, and the share of it that has passed: above 0, at most 1; of the start (-1, 0)."""
     if abs(t / h - round(t / h)) <= _SAME_TIME * steps:
-        return max(round(t / h), 1) - 1, 1.0
+        return round(t / h) - 1, min(round(t / h), 1)
     return int(t / h), t / h - int(t / h)
 
 

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,18 @@ def test_whole_files_replace_earlier_ones(target):
     write_bytes(target, b"\x00\xff")
     assert target.read_bytes() == b"\x00\xff"
     assert others(target) == []
+
+
+def test_pipes_are_written_to_and_not_replaced(tmp_path):
+    pipe, read = tmp_path / "pipe", []
+    os.mkfifo(pipe)
+    reader = threading.Thread(target=lambda: read.append(pipe.read_text()))
+    reader.start()
+    write_text(pipe, "through")
+    reader.join()
+    assert read == ["through"]
+    assert pipe.is_fifo()
+    assert others(pipe) == []
 
 
 def test_failing_block_keeps_the_earlier_file(target):

@@ -38,6 +38,7 @@ class Record:
         (np.int64(3), 3),
         (np.bool_(True), True),
         (Path("a") / "b", str(Path("a") / "b")),
+        (np.str_("a"), "a"),
         (Colour.RED, "red"),
         ({np.int64(1): (2.0,)}, {1: [2.0]}),
         (Record(math.inf, torch.zeros(2)), {"loss": None, "weights": [0.0, 0.0]}),
@@ -62,6 +63,10 @@ def test_everything_made_of_these_can_be_written_and_read_back(value):
 
 def test_digits_round_every_number():
     assert plain({"a": [2 / 3, 1 / 3 + 1j / 7]}, digits=3) == {"a": [0.667, [0.333, 0.143]]}
+
+
+def test_numbers_that_are_not_finite_stay_where_the_form_has_them():
+    assert plain((math.inf, {"a": np.float64(-math.inf)}), finite=False) == [math.inf, {"a": -math.inf}]
 
 
 def test_a_value_without_a_form_is_refused():

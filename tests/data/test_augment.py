@@ -9,6 +9,7 @@ from scipy.stats import chisquare, kstest
 
 from evolvent._core import randomness
 from evolvent.data import add_noise, random_crop, random_exposure, random_flip, random_rotation, rotate
+from evolvent.errors import ShapeError
 
 shapes = st.tuples(st.integers(1, 6), st.integers(1, 3), st.integers(1, 9), st.integers(1, 9))
 
@@ -227,3 +228,12 @@ def test_noise_depends_on_seed_and_row_alone():
 def test_levels_share_their_draw():
     weak, strong = (add_noise(GREY, level, torch.arange(8), 0).double() - 128 for level in (0.05, 0.1))
     assert (strong - 2 * weak).abs().max() <= 1.5
+
+
+@pytest.mark.parametrize("change", [add_noise, random_crop, random_exposure, random_flip, random_rotation, rotate])
+def test_what_is_no_batch_of_images_is_refused(change):
+    rest = [torch.zeros(2)] * (change in (random_flip, rotate)) or [1, torch.zeros(2)]
+    seeds = {add_noise: [0], rotate: []}.get(change, [0, 0])
+    for one in (None, torch.zeros(2, 3, 4)):
+        with pytest.raises(ShapeError, match=f"{change.__name__} takes images"):
+            change(one, *rest, *seeds)

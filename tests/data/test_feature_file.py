@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from evolvent.data import FeatureSet, read_features, write_features
-from evolvent.errors import DataError
+from evolvent.errors import ConfigError, DataError
 
 GOOD = {"features": np.zeros((6, 4), np.float32), "labels": np.array([3, 3, 9, 9, 4, 4])}
 
@@ -60,6 +60,8 @@ def test_wrong_fields_are_refused(tmp_path, changes, complaint):
 
 
 def test_missing_fields_and_files_are_refused(tmp_path):
+    with pytest.raises(ConfigError, match="read_features takes the path of a file, got None"):
+        read_features(None)
     np.savez(tmp_path / "a.npz", features=GOOD["features"])
     with pytest.raises(DataError, match="no field 'labels'"):
         read_features(tmp_path / "a.npz")

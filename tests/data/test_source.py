@@ -116,6 +116,12 @@ def test_impossible_settings_are_refused(options, complaint):
         Batches(numbered(50), **options)
 
 
+def test_batches_are_of_a_source():
+    for one in (None, torch.zeros(4)):
+        with pytest.raises(ConfigError, match=r"of a source such as ev\.data\.ImageSource, got"):
+            Batches(one)
+
+
 def test_a_batch_that_cannot_be_filled_is_refused_for_training():
     with pytest.raises(ConfigError, match=r"50 rows do not fill one batch of 60.*batch_size to at most 50"):
         Batches(numbered(50), 60).check_training()

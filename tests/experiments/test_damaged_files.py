@@ -88,6 +88,30 @@ def test_anchors_are_read():
     assert parse_yaml("a: &x {lr: 1}\nb: *x", "my.yaml") == {"a": {"lr": 1}, "b": {"lr": 1}}
 
 
+@pytest.mark.parametrize(
+    ("text", "key", "line"),
+    [
+        ("a: 1\nb: 2\na: 3", "a", 3),
+        ("v: {slow: {lr: 1}, slow: {lr: 2}}", "slow", 1),
+        ("- {1: 2}\n- x:\n    1: 2\n    1: 3", "1", 4),
+    ],
+)
+def test_keys_that_stand_twice_are_refused(text, key, line):
+    with pytest.raises(ConfigError, match=rf"^my\.yaml has the key '{key}' twice, again in line {line}\. Keep one\.$"):
+        parse_yaml(text, "my.yaml")
+
+
+def test_keys_may_replace_those_that_are_merged():
+    text = "a: &x {lr: 1, b: 2}\nc: &y {<<: *x, lr: 3}\nd: {<<: *y, lr: 4}\ne: {<<: [*x, *y], 1: 0, '1': 0}"
+    assert parse_yaml(text, "my.yaml") == {
+        "a": {"lr": 1, "b": 2},
+        "c": {"lr": 3, "b": 2},
+        "d": {"lr": 4, "b": 2},
+        "e": {"lr": 1, "b": 2, 1: 0, "1": 0},
+    }
+    assert parse_yaml("", "my.yaml") is None
+
+
 def test_damaged_results_are_written_again_from_the_last_checkpoint(run, tmp_path):
     folder = shutil.copytree(run, tmp_path / "run")
     before = read_record(folder)

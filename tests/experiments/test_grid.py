@@ -10,6 +10,7 @@ import yaml
 from evolvent import load
 from evolvent._core.errors import ConfigError, DataError, UnknownNameError
 from evolvent._core.lock import exclusive
+from evolvent.experiments import grid
 from evolvent.experiments.engine import DataShelf, build_model
 from evolvent.experiments.grid import run_folder, run_grid
 from evolvent.experiments.observer import Observer
@@ -147,6 +148,27 @@ def test_a_second_run_into_the_same_folder_needs_resume(tiny, tmp_path):
         run_grid(tiny(training={"steps": 1}), tmp_path / "run")
     with pytest.raises(ConfigError, match="other settings"):
         run_grid(tiny(training={"steps": 2}), tmp_path / "run", resume=True)
+
+
+def test_a_run_that_began_and_ended_meanwhile_is_not_taken_over(tiny, tmp_path, monkeypatch):
+    prepare, others = grid.prepare, []
+
+    def prepare_slowly(*given):
+        monkeypatch.setattr(grid, "prepare", prepare)
+        others.append(run_grid(other, tmp_path / "run"))
+        return prepare(*given)
+
+    monkeypatch.setattr(grid, "prepare", prepare_slowly)
+    other = tiny(optimizer={"name": "adam", "lr": 0.1})
+    with pytest.raises(ConfigError, match="holds a run already"):
+        run_grid(tiny(), tmp_path / "run")
+    assert read_recipe(tmp_path / "run").identity == other.identity
+
+    monkeypatch.setattr(grid, "prepare", prepare_slowly)
+    other, notes = tiny(), Notes()
+    (tmp_path / "run").rename(tmp_path / "first")
+    assert run_grid(tiny(), tmp_path / "run", resume=True, observer=notes) == others[1]
+    assert len(notes.of("skipped")) == 1
 
 
 def test_two_processes_cannot_run_in_one_folder(tiny, tmp_path):

@@ -2,6 +2,7 @@
 
 import csv
 import shutil
+import weakref
 from dataclasses import replace
 
 import numpy as np
@@ -15,7 +16,7 @@ import evolvent as ev
 from evolvent import cli
 from evolvent.data import OwnDataWarning, from_arrays, from_csv, from_folder, load
 from evolvent.errors import ConfigError, DataError, ModelFileError, ShapeError, StorageError, UnknownNameError
-from evolvent.experiments import load_recipe, read_record
+from evolvent.experiments import evaluate_run, load_recipe, read_record
 from evolvent.experiments.recipe import Cell, overlay
 from evolvent.tasks.prediction import MaskPredictions, PointPredictor
 
@@ -63,6 +64,11 @@ def test_the_run_records_path_and_fingerprint(trained):
     assert record.cell.data.folder == str(trained / "pictures")
     assert record.environment["data"]["fingerprint"] == from_folder(trained / "pictures", test=0.25).fingerprint
     assert record.result.figures["accuracy"] > 0.9
+    assert read_record(str(trained / "run")).cell == record.cell
+    assert evaluate_run(str(trained / "run"))[2].figures == record.result.figures
+    for asked in (read_record, evaluate_run):
+        with pytest.raises(ConfigError, match="takes the path of a folder, got None"):
+            asked(None)
 
 
 def test_evaluate_and_analyze_find_the_data_again_from_anywhere(run, tmp_path, monkeypatch):
@@ -125,6 +131,34 @@ def test_hidden_files_of_a_folder_are_not_asked_about(trained, tmp_path):
     assert ev.load_predictor(trained / "run")(tmp_path).inputs == [str(tmp_path / "a.png")]
 
 
+def test_links_to_folders_are_followed_but_not_in_circles(trained, tmp_path):
+    folder = tmp_path / "links"
+    folder.mkdir()
+    for name in ("a", "b"):
+        (folder / name).symlink_to(trained / "pictures/dark")
+    (folder / "up").symlink_to(tmp_path)
+    (folder / "gone").symlink_to(tmp_path / "nowhere")
+    found = ev.load_predictor(trained / "run")(folder)
+    assert found.inputs == [str(folder / name) for name in sorted(f"{a}/{k}.png" for a in "ab" for k in range(16))]
+
+
+def test_answers_do_not_replace_what_was_asked(flowers, trained, tmp_path):
+    run, tables = str(flowers / "run"), tmp_path / "tables"
+    tables.mkdir()
+    new = write_table(tables / "new.csv", "len,wid", *ROWS)
+    (tmp_path / "link.csv").hardlink_to(new)
+    for target in (new, tmp_path / "link.csv"):
+        with pytest.raises(ConfigError, match="one of the files asked about"):
+            answer("predict", run, str(tables), "--csv", str(target))
+    assert new.read_text().splitlines() == ["len,wid", *ROWS]
+    for _ in range(2):
+        assert "predicting 2" not in answer("predict", run, str(tables), "--csv", str(tables / "answers.csv"))
+        assert len((tables / "answers.csv").read_text().splitlines()) == 3
+    picture = shutil.copy(trained / "pictures/dark/0.png", tmp_path / "a.png")
+    with pytest.raises(ConfigError, match="one of the files asked about"):
+        answer("predict", str(trained / "run"), str(picture), "--csv", str(picture))
+
+
 def test_files_of_other_sizes_and_colours_are_converted(trained, tmp_path):
     path = tmp_path / "large.jpg"
     Image.fromarray(np.full((60, 50, 3), 200, np.uint8)).save(path)
@@ -147,7 +181,7 @@ def test_predictions_refuse_what_they_cannot_take(trained, tmp_path):
     with pytest.raises(ConfigError, match=r"ev\.load_predictor takes the path of a folder, got None"):
         ev.load_predictor(None)
     Image.fromarray(np.full((10, 14), 40_000, np.uint16)).save(tmp_path / "deep.png")
-    with pytest.raises(DataError, match=r"deep\.png has more than 8 bits a pixel"):
+    with pytest.raises(DataError, match=r"deep\.png has more than 8 bits a channel"):
         predictor(tmp_path / "deep.png")
     with pytest.raises(ConfigError, match="--out is for the masks"):
         answer("predict", str(trained / "run"), str(trained / "pictures/dark"), "--out", str(tmp_path))
@@ -217,6 +251,59 @@ def test_arrays_beside_a_run_move_with_it(tmp_path, monkeypatch):
     assert "warning" not in answer("evaluate", "moved")  # it does not take the arrays of the new run
 
 
+SMALL = {"training.epochs": 1, "model.options.channels": [4], "model.options.blocks": 1}
+
+
+def two_classes(count=40, shape=(8, 6), seed=0):
+    x = np.random.default_rng(seed).integers(0, 255, (count, *shape)).astype(np.uint8)
+    return x, np.arange(count) % 2
+
+
+def test_nothing_is_written_over_by_a_run_that_is_refused(tmp_path):
+    (x, y), out = two_classes(), tmp_path / "run"
+    figures = ev.train("hamiltonian", from_arrays(x, y), settings=SMALL, out=out).figures
+    kept = (out / "data.npz").read_bytes()
+    with pytest.raises(ConfigError, match="holds a run already"):
+        ev.train("hamiltonian", from_arrays(255 - x, y), settings=SMALL, out=out)
+    with pytest.raises(ConfigError, match=r"data\.npz is there already and holds something else"):
+        ev.train("hamiltonian", from_arrays(255 - x, y), settings=SMALL, out=out, resume=True)
+    assert (out / "data.npz").read_bytes() == kept
+    assert ev.train("hamiltonian", from_arrays(x, y), settings=SMALL, out=out, resume=True).figures == figures
+    with pytest.raises(ConfigError, match=r"optimizer\.lr"):
+        ev.train("hamiltonian", from_arrays(x, y), settings={**SMALL, "optimizer.lr": -1}, out=tmp_path / "none")
+    assert not (tmp_path / "none").exists()
+
+
+@pytest.mark.parametrize("content", [{"x": np.zeros((4, 8, 6), np.uint8), "y": [0, 1, 0, 1], "notes": "a"}, {}])
+def test_an_archive_of_ones_own_is_not_replaced(tmp_path, content):
+    np.savez(tmp_path / "data.npz", **content)
+    kept = (tmp_path / "data.npz").read_bytes()
+    with pytest.raises(ConfigError, match=r"something else than these data.*move the file away"):
+        ev.train("hamiltonian", from_arrays(*two_classes()), settings=SMALL, out=tmp_path)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {"data.npz": kept}
+
+
+def test_a_training_with_tuples_and_arrays_is_continued(tmp_path):
+    data, network = from_arrays(*two_classes()), ev.create_model("hamiltonian", channels=(4,), blocks=1)
+    settings = {"training.epochs": np.int64(1), "optimizer.name": "AdamW", "optimizer.options.betas": (0.9, 0.99)}
+    figures = ev.train(network, data, settings=settings, out=tmp_path / "run").figures
+    (tmp_path / "run").rename(tmp_path / "moved")
+    again = {**settings, "model.options.channels": np.array([4])}
+    for more in (settings, again):
+        assert ev.train(network, data, settings=more, out=tmp_path / "moved", resume=True).figures == figures
+    (tmp_path / "moved" / "result.json").unlink()  # as if it had been interrupted
+    assert ev.train(network, data, settings=settings, out=tmp_path / "moved", resume=True).figures == figures
+    with pytest.raises(ConfigError, match=r"settings and options are numbers, words, lists .* for a set"):
+        ev.train(network, data, settings={"model.options.channels": {4}}, out=tmp_path / "set")
+
+
+def test_axes_of_arrays_are_kept_in_the_run(tmp_path):
+    data = from_arrays(*two_classes(shape=(20, 4, 5)))
+    run = ev.train("hamiltonian", data, settings=SMALL, out=tmp_path / "run")
+    assert run.predictor().input_shape == data.train.shape
+    assert "accuracy" in answer("evaluate", str(run.folder))
+
+
 def test_a_wrong_path_of_a_first_run_is_named(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for recipe, key in (("own-images", "folder"), ("own-images", "npz"), ("spirals", "csv")):
@@ -280,7 +367,7 @@ def test_what_cannot_be_trained_is_said():
             ev.train("resnet", other)
     with pytest.raises(ConfigError, match="out takes the path of a folder, got 5"):
         ev.train("resnet", data, out=5)
-    with pytest.raises(StorageError, match="a part of its path is a file"):
+    with pytest.raises(StorageError, match="a part of its path is one"):
         ev.train("resnet", data, out=__file__)
     with pytest.raises(ConfigError, match=r"made by ev.create_model"):
         ev.train(nn.Linear(2, 2), data)
@@ -388,6 +475,9 @@ def test_numbers_that_are_not_finite_are_refused(flowers):
             predictor([[12.5, -10], [1, value]])
     with pytest.raises(ConfigError, match="there are no points to predict"):
         predictor([])
+    for one in (5, [5, 6]):
+        with pytest.raises(ShapeError, match=r"takes points of 2 features \(len, wid\), got \((2,)?\)"):
+            predictor(one)
 
 
 def test_few_images_fill_one_batch(tmp_path):
@@ -475,6 +565,26 @@ def test_masks_are_predicted_as_large_as_the_image(tmp_path):
     assert (mask == np.repeat([[0], [1]], [16, 16], axis=0)).mean() > 0.8
     with pytest.raises(ConfigError, match="two inputs would be written as"):
         run.predictor()([path, path]).save(tmp_path / "found")
+    masks_need_no_memory_for_all_probabilities(run.predictor(), data.train.tensor)
+
+
+def masks_need_no_memory_for_all_probabilities(predictor, images):
+    ask, kept = predictor._probabilities, []
+
+    def asked(some):
+        assert sum(found() is not None for found in kept) <= 1
+        found = ask(some)
+        kept.append(weakref.ref(found))
+        return found
+
+    whole = predictor(images)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(predictor, "_probabilities", asked)
+        patch.setattr("evolvent.tasks.prediction.images._AT_ONCE", 2)
+        found = predictor(images)
+    assert len(kept) == -(-len(images) // 2)
+    assert np.array_equal(found.masks, whole.masks)
+    assert found.confidence == pytest.approx(whole.confidence, rel=1e-5)
 
 
 def test_masks_replace_earlier_predictions_alone(tmp_path, monkeypatch):

@@ -44,6 +44,16 @@ def test_classes_are_those_of_the_new_data(trained):
     assert model(torch.zeros(2, 1, 8, 8)).shape == (2, 3)
 
 
+def test_a_network_is_transferred_from_its_run(trained):
+    for run in (trained, str(trained)):
+        assert ev.networks.transfer(run, num_classes=3)(torch.zeros(2, 1, 8, 8)).shape == (2, 3)
+    for other in (None, 5):
+        with pytest.raises(ConfigError, match=r"transfer takes the path of a folder, got"):
+            ev.networks.transfer(other)
+    with pytest.raises(ModelFileError, match="there is no folder nowhere"):
+        ev.networks.transfer("nowhere")
+
+
 def test_what_follows_the_last_linear_map_is_new_too():
     assert last_layer(ev.create_model("epdo_c8")) >= {"head.8.weight", "head.9.running_mean"}
     assert last_layer(nn.ReLU()) == set()

@@ -1,19 +1,22 @@
 """Reports say on which data, with which settings, and whether a difference exceeds the spread of seeds."""
 
+import numpy as np
 import pytest
 import torch
 import yaml
 
+import evolvent as ev
 from evolvent import Evolution
 from evolvent.analysis import measure_stability
+from evolvent.data import from_arrays, from_csv
 from evolvent.dynamics import Hamiltonian
-from evolvent.experiments import load_recipe
+from evolvent.experiments import load_recipe, read_record
 from evolvent.experiments.catalogue import erased_differences
 from evolvent.experiments.departures import departure_sentence, departures, noting_changes, other_data
 from evolvent.experiments.grid import run_grid
 from evolvent.integrators import Verlet
 from evolvent.report.analyses import ANALYSES
-from evolvent.report.honesty import data_warning, difference_sentence, honest_title
+from evolvent.report.honesty import data_names, data_warning, difference_sentence, honest_title
 from evolvent.report.page import report_html
 from evolvent.report.runs import read_run
 from evolvent.report.summary import SummaryRow, statistic
@@ -122,6 +125,39 @@ def test_runs_on_different_data_side_by_side_are_warned_of(digits, tmp_path):
     runs = [read_run(digits), read_run(tmp_path / "spirals")]
     assert "are on different data" in data_warning(runs)
     assert "are on different data" in report_html([digits, tmp_path / "spirals"])
+
+
+def own_run(folder, name="mine", shift=0, **more):
+    x = np.random.default_rng(0).normal(size=(40, 2)) + shift
+    data = from_arrays(x, np.arange(40) % 2, name=name)
+    settings = {"training.epochs": 1, "model.options.layers": 2}
+    return ev.train("point_resnet", data, settings=settings, out=folder, **more).folder
+
+
+def test_own_data_are_called_by_their_names_and_compared_by_their_content(tmp_path):
+    flowers, cars = (own_run(tmp_path / name, name, shift) for name, shift in (("flowers", 0), ("cars", 1)))
+    page = report_html([flowers, cars])
+    assert "data: flowers, cars" in page
+    assert "on different data" in page
+    assert "flowers: flowers; point_resnet on cars cars: cars." in data_warning([read_run(flowers), read_run(cars)])
+    one, other, same = (own_run(tmp_path / part / "r", shift=shift) for part, shift in (("a", 0), ("b", 1), ("c", 0)))
+    said = data_warning([read_run(one), read_run(other)])
+    for part in ("a", "b"):
+        content = read_record(tmp_path / part / "r").data_fingerprint[:8]
+        assert f"mine ({tmp_path / part / 'r' / 'data.npz'}; content {content})" in said
+    assert data_warning([read_run(one), read_run(same)]) == ""
+
+
+def test_a_table_that_changed_between_runs_is_other_data(tmp_path):
+    rows = [f"{k},{k * k},{'ab'[k % 2]}" for k in range(40)]
+    for k in range(2):
+        (tmp_path / "pts.csv").write_text("\n".join([*rows, f"7,{k},a"]))
+        data = from_csv(tmp_path / "pts.csv")
+        settings = {"training.epochs": 1, "model.options.layers": 2}
+        ev.train("point_resnet", data, settings=settings, out=tmp_path / f"r{k}")
+    runs = [read_run(tmp_path / "r0"), read_run(tmp_path / "r1")]
+    assert data_names(runs[0]) == ["pts.csv"]
+    assert f"r1: pts.csv ({tmp_path / 'pts.csv'}; content " in data_warning(runs)
 
 
 def test_a_setting_that_erases_a_difference_between_variants_is_warned_of():

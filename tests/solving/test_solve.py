@@ -495,6 +495,15 @@ def test_samples_are_checked(tmp_path):
             ev.solve(problem, samples=(points, values), unknown={"diffusion": 1.0}, out=tmp_path / "run", budget="10s")
 
 
+def test_samples_of_ones_own_are_not_replaced(tmp_path):
+    for other in ({"points": np.zeros((2, 2)), "values": np.ones(2)}, {"mine": np.zeros(2)}):
+        np.savez(tmp_path / "samples.npz", **other)
+        kept = (tmp_path / "samples.npz").read_bytes()
+        with pytest.raises((ConfigError, DataError), match=r"a file samples\.npz with other|is not an npz file"):
+            ev.solve("heat", samples=(np.zeros((2, 2)), np.zeros(2)), unknown={"diffusion": 1.0}, out=tmp_path)
+        assert (tmp_path / "samples.npz").read_bytes() == kept
+
+
 def test_unknown_coefficients_need_samples_and_a_name(quick, tmp_path):
     with pytest.raises(ConfigError, match="need samples of the solution"):
         ev.solve("heat", unknown={"diffusion": 1.0}, settings=quick(1), out=tmp_path / "a")

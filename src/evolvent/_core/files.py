@@ -22,6 +22,7 @@ from typing import Any
 from evolvent._core.errors import StorageError
 from evolvent._core.plain import plain
 
+_DEVICES = ("/dev", "/dev/fd", "/proc/self/fd")
 _DRAFT = re.compile(r"\.evolvent-[0-9a-f]{32}\.draft")
 
 
@@ -29,8 +30,8 @@ _DRAFT = re.compile(r"\.evolvent-[0-9a-f]{32}\.draft")
 def atomic_path(target: str | os.PathLike[str]) -> Iterator[Path]:
     """A path to write to; the file written there replaces ``target`` in one step at the end of the block.
 
-    If the block fails, ``target`` keeps its content. What the system refuses, such as a full disk, is reported as
-    :class:`StorageError`.
+    If the block fails, ``target`` keeps its content. Pipes and devices, such as ``/dev/stdout``, are not replaced
+    but written to. What the system refuses, such as a full disk, is reported as :class:`StorageError`.
 
     >>> import tempfile
     >>> folder = Path(tempfile.mkdtemp())
@@ -40,6 +41,10 @@ def atomic_path(target: str | os.PathLike[str]) -> Iterator[Path]:
     ('complete', 1)
     """
     target = Path(target)
+    if _is_device(target):
+        with storing(target):
+            yield target
+        return
     draft = draft_path(target.parent)
     try:
         with storing(target):
@@ -111,6 +116,12 @@ def _remove(path: Path) -> None:
         shutil.rmtree(path, ignore_errors=True)
     else:
         path.unlink(missing_ok=True)
+
+
+def _is_device(target: Path) -> bool:
+    """Whether a path is there and is no file or folder on a disk."""
+    there = _exists(target)
+    return there and (not (target.is_file() or target.is_dir()) or os.path.dirname(os.path.abspath(target)) in _DEVICES)
 
 
 def _flush_file(path: Path) -> None:

@@ -25,7 +25,7 @@ def parse_yaml(text: str, source: str) -> Any:
     try:
         if _may_be_deep(text):
             _check_depth(text, source)
-        values = yaml.load(text, loader)
+        values = _loaded(loader(text), source)
     except (yaml.YAMLError, ValueError, TypeError, OverflowError) as error:
         if isinstance(error, ConfigError):
             raise
@@ -33,6 +33,42 @@ def parse_yaml(text: str, source: str) -> Any:
     if "*" in text:  # aliases repeat values, without end if they stand in themselves
         _check_size(values, source)
     return values
+
+
+def _loaded(loader: Any, source: str) -> Any:
+    """The value of the only document of a text."""
+    try:
+        root = loader.get_single_node()
+        if root is None:
+            return None
+        _refuse_repeated_keys(root, source)
+        return loader.construct_document(root)
+    finally:
+        loader.dispose()
+
+
+def _refuse_repeated_keys(root: Any, source: str) -> None:
+    """Of two values under one key the parser would silently keep the last."""
+    waiting, seen = [root], set()
+    while waiting:
+        node = waiting.pop()
+        if id(node) in seen or isinstance(node.value, str):
+            continue
+        seen.add(id(node))
+        if node.id == "sequence":
+            waiting.extend(node.value)
+            continue
+        known = set()
+        for key, value in node.value:
+            waiting += [key, value]
+            if not isinstance(key.value, str) or key.tag == "tag:yaml.org,2002:merge":
+                continue
+            if (key.tag, key.value) in known:
+                line = key.start_mark.line + 1
+                raise ConfigError(
+                    f"{source} has the key {shortened(repr(key.value), 60)} twice, again in line {line}. Keep one."
+                )
+            known.add((key.tag, key.value))
 
 
 def _reason(error: Exception) -> str:

@@ -32,6 +32,8 @@ def predict(
     with working(f"reading {run}"):
         predictor = load_predictor(run)
     inputs = predictor.files(files)
+    if csv is not None:
+        _refuse_replaced_input(csv, inputs)
     with working(f"predicting {len(inputs)} files") as tell, warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
         found = predictor(inputs, tell)
@@ -52,6 +54,13 @@ def predict(
         folder = run / "masks" if out is None else out
         found.save(folder)
         show_line(f"masks: {folder}")
+
+
+def _refuse_replaced_input(csv: Path, inputs: list[str]) -> None:
+    from evolvent._core.errors import ConfigError
+
+    if csv.exists() and any(csv.samefile(file) for file in inputs if Path(file).exists()):
+        raise ConfigError(f"the answers would replace {csv}, one of the files asked about. Choose another --csv.")
 
 
 def _write_csv(path: Path, columns: list[str], rows: list[list[Any]]) -> None:

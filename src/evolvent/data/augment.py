@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from evolvent._core import randomness
-from evolvent._core.checks import check_whole
+from evolvent._core.checks import check_images, check_whole
 from evolvent._core.errors import ConfigError
 from evolvent._core.randomness import Stream, key
 
@@ -34,6 +34,7 @@ def random_crop(
 
     Shape: (B, C, H, W) -> (B, C, H, W).
     """
+    check_images(batch, "random_crop")
     check_whole(least=0, pad=pad)
     if pad > max(batch.shape[-2:]):
         raise ConfigError(f"pad must be at most the size of the images, {tuple(batch.shape[-2:])}, got {pad:.1e}.")
@@ -68,6 +69,7 @@ def random_flip(
 
     Shape: (B, C, H, W) -> (B, C, H, W).
     """
+    check_images(batch, "random_flip")
     mirrored = randomness.uniform(index, *key(Stream.FLIP, seed, epoch)) < 0.5
     return torch.where(mirrored[:, None, None, None], batch.flip(-1), batch)
 
@@ -85,6 +87,7 @@ def random_exposure(
 
     Shape: (B, C, H, W) -> the same, not rounded, unless ``stops`` is 0.
     """
+    check_images(batch, "random_exposure")
     if stops == 0:
         return batch
     gain = torch.exp2(stops * (2 * randomness.uniform(index, *key(Stream.EXPOSURE, seed, epoch)) - 1))
@@ -106,6 +109,7 @@ def random_rotation(
 
     Shape: (B, C, H, W) -> (B, C, H, W).
     """
+    check_images(batch, "random_rotation")
     if limit == 0:
         return batch
     degrees = limit * (2 * randomness.uniform(index, *key(Stream.ROTATION, seed, epoch)) - 1)
@@ -136,6 +140,7 @@ def rotate(
     >>> rotate(torch.arange(4.0).view(1, 1, 2, 2), torch.tensor([90.0])).round().flatten().tolist()
     [1.0, 3.0, 0.0, 2.0]
     """
+    check_images(batch, "rotate")
     images = batch if batch.is_floating_point() else batch.float()
     points = _turned_grid(images, degrees)
     turned = _sampled(images, points, nearest)
@@ -185,6 +190,7 @@ def add_noise(
     >>> torch.equal(add_noise(grey, 0.0, torch.tensor([5]), seed=0), grey)
     True
     """
+    check_images(images, "add_noise")
     pixels = images[0].numel() if len(images) else 0
     position = index.to(images.device)[:, None] * pixels + torch.arange(pixels, device=images.device)
     noise = randomness.normal(position, *key(Stream.TEST_NOISE, seed)).view(images.shape)

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from evolvent._core.checks import check_path
 from evolvent._core.errors import DataError
 from evolvent._core.files import atomic_path
 from evolvent.data.formats.arrays import parsing
@@ -64,7 +65,7 @@ def read_features(path: str | os.PathLike[str]) -> FeatureSet:
 
     Nothing is unpickled.
     """
-    path = Path(path)
+    path = check_path(path, "read_features", "a file")
     if not path.is_file():
         raise DataError(
             f"{path} is neither a file of features nor a run folder. Write a file from a trained classifier of images "

@@ -18,6 +18,9 @@ SUFFIXES = (".jpg", ".jpeg", ".png")
 _MARGIN = 1 / 16  # left out on each side of the largest centred square
 MODES = {1: "L", 3: "RGB"}
 _GREY, _DEEP = ("1", "L", "LA"), ("I", "F")
+_MOST_BITS = 8
+_PNG, _BIT_DEPTH = b"\x89PNG", 24  # how a PNG begins, and where it has its number of bits
+_STRETCH = {2: 85, 4: 17}  # by which Pillow multiplies grey levels of so many bits
 _ORIENTATION, _FIRST_TURNED = 0x0112, 5  # the EXIF tag, and the first of its values that swap height and width
 
 
@@ -133,7 +136,7 @@ def picture_form(path: Path) -> PictureForm:
 def picture_channels(image: Any, what: object) -> int:
     """1 of a grey Pillow image, else 3; deeper ones are refused, since Pillow would clip their values."""
     if image.mode.startswith(_DEEP):
-        raise DataError(f"{what} has more than 8 bits a pixel; convert it to 8-bit grey or RGB.")
+        raise _too_deep(what)
     return 1 if image.mode in _GREY else 3
 
 
@@ -147,7 +150,19 @@ def read_mask(path: Path, height: int, width: int) -> np.ndarray:
         labels = image.convert("L") if image.mode == "1" else image
         if labels.size != (width, height):
             labels = labels.resize((width, height), Image.Resampling.NEAREST)
-        return np.array(labels, dtype=np.uint8)
+        stretch = _STRETCH.get(_bits(path), 1) if image.mode == "L" else 1
+        return np.array(labels, dtype=np.uint8) // stretch
+
+
+def _bits(path: Path) -> int:
+    """Bits a channel, which Pillow keeps for itself: a PNG has them in its header, a JPEG has 8."""
+    with path.open("rb") as file:
+        head = file.read(_BIT_DEPTH + 1)
+    return head[_BIT_DEPTH] if head.startswith(_PNG) else _MOST_BITS
+
+
+def _too_deep(what: object) -> DataError:
+    return DataError(f"{what} has more than 8 bits a channel; convert it to 8-bit grey or RGB.")
 
 
 @contextmanager
@@ -159,6 +174,8 @@ def opened(path: Path) -> Iterator[Any]:
         with parsing(path), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # Pillow's opinion of a file that can be read
             with Image.open(path, formats=("JPEG", "PNG")) as image:
+                if _bits(path) > _MOST_BITS:
+                    raise _too_deep(path)
                 picture_channels(image, path)
                 yield image
     except DataError as error:

@@ -108,6 +108,8 @@ class Batches:
     world_size: int = 1
 
     def __post_init__(self) -> None:
+        if not isinstance(self.source, Source):
+            raise ConfigError(f"batches are of a source such as ev.data.ImageSource, got {described(self.source)}.")
         if not 0 <= self.rank < self.world_size:
             raise ConfigError(f"rank must lie in 0 ... world_size - 1, got {self.rank} of {self.world_size}.")
         if self.size < 1 or self.size % self.sharers:

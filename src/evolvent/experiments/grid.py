@@ -13,11 +13,13 @@ from evolvent.experiments.branches import branch_off
 from evolvent.experiments.cluster import ray_cluster
 from evolvent.experiments.engine import DataShelf, Prepared, Resources, prepare
 from evolvent.experiments.jobs import Bench, Event, Failed, Job, Measured, Runner, Started, Warned
+from evolvent.experiments.kept_archive import Archive
 from evolvent.experiments.lock import locked, named_differences, refuse_other_run
 from evolvent.experiments.observer import Observer, TrainingProgress
 from evolvent.experiments.recipe import Cell, Recipe, StudyRecipe
 from evolvent.experiments.record import Result, read_cell, read_recipe, read_result, write_config
 from evolvent.experiments.workers import Workers
+from evolvent.tasks.own_data import section_in
 
 _CHECKED_FIRST = 24  # variants that are built before anything is written; further ones when they begin
 
@@ -52,6 +54,7 @@ def run_grid(
     workers: int = 1,
     ray: str | None = None,
     parent: Path | None = None,
+    archive: Archive | None = None,
 ) -> dict[str, Result]:
     """Run all cells that are not finished; results by cell label.
 
@@ -74,10 +77,11 @@ def run_grid(
             ``"host:port"`` or ``"ray://host:port"``.
         parent: a run with another learning rate, from whose last good checkpoints cells without one go on; see
             :func:`~evolvent.experiments.branches.find_branch`.
+        archive: to be written of data that lie in no file.
 
     Raises:
-        ConfigError: if the folder holds a run already and ``resume`` is not set, or the cluster cannot be reached;
-            before anything is written.
+        ConfigError: if the folder holds a run already and ``resume`` is not set, the archive would replace another
+            file, or the cluster cannot be reached; before anything is written.
         CellsFailedError: at the end, if cells that ran side by side failed.
     """
     resources, observer = resources or Resources(), observer or Observer()
@@ -85,12 +89,7 @@ def run_grid(
     _check_places(workers, ray, resources)
     in_turn = workers == 1 and ray is None
     cells = recipe.cells()
-    if is_main_process():
-        earlier = read_recipe(folder)
-        refuse_other_run(earlier, recipe, folder, resume)
-    folders = cell_folders_of(cells, folder)
-    results = {cell.label: finished_result(cell, folders[cell.label]) for cell in cells}
-    jobs = _jobs([cell for cell in cells if not results[cell.label]], folders, observer.interval)
+    folders, results, jobs = _standing(recipe, cells, folder, resume, archive, observer.interval)
     shelf = DataShelf(data_folder)
     ready = _prepare_variants(jobs, shelf, resources if in_turn else Resources())
     origin = "; ".join(dict.fromkeys(one.material.origin for one in ready.values()))
@@ -100,7 +99,10 @@ def run_grid(
         place = _side_by_side(resources.devices, data_folder, workers, ray)
     del shelf, ready  # side by side, only the workers hold data
     with place as runner, locked(folder):
+        folders, results, jobs = _standing(recipe, cells, folder, resume, archive, observer.interval)  # as it is now
         if is_main_process():
+            if archive:
+                archive.write()
             write_config(folder / "recipe.yaml", _with_earlier_seeds(recipe, folder))
         observer.grid_starts(cells, origin)
         if parent is not None and is_main_process():
@@ -142,6 +144,23 @@ def _side_by_side(
     if ray is None:
         return nullcontext(Workers(workers, data_folder))
     return ray_cluster(ray, devices, workers if workers > 1 else None, data_folder)
+
+
+def _standing(
+    recipe: Recipe, cells: list[Cell], folder: Path, resume: bool, archive: Archive | None, interval: float
+) -> tuple[dict[str, Path], dict[str, Result | None], list[Job]]:
+    """How things stand in a run folder: where its cells lie, the results that there are, and what is left to do.
+
+    Raises:
+        ConfigError: if something else lies there.
+    """
+    if is_main_process():
+        refuse_other_run(read_recipe(folder), recipe, folder, resume)
+        if archive:
+            archive.refuse_other()
+    folders = cell_folders_of(cells, folder)
+    results = {cell.label: finished_result(cell, folders[cell.label]) for cell in cells}
+    return folders, results, _jobs([cell for cell in cells if not results[cell.label]], folders, interval)
 
 
 def _jobs(cells: list[Cell], folders: dict[str, Path], interval: float) -> list[Job]:
@@ -198,12 +217,14 @@ def finished_result(cell: Cell, folder: Path) -> Result | None:
         ConfigError: if the folder holds a cell with other settings.
     """
     earlier = read_cell(folder)
-    if earlier is not None and earlier != cell:
-        named = named_differences(earlier.model_dump(mode="json"), cell.model_dump(mode="json"))
-        raise ConfigError(
-            f"{folder} holds a training with other settings: its config.yaml differs in {named}. Choose another folder "
-            "(--out)."
-        )
+    if earlier is not None:
+        before, now = earlier.model_dump(mode="json"), cell.model_dump(mode="json")
+        moved = {**before, "data": section_in(folder, before["data"])}
+        if now not in (before, moved):
+            raise ConfigError(
+                f"{folder} holds a training with other settings: its config.yaml differs in "
+                f"{named_differences(moved, now)}. Choose another folder (--out)."
+            )
     return read_result(folder)
 
 

@@ -32,10 +32,11 @@ def refuse_other_run(
             f"{folder} holds a run already. Continue it with --resume (resume=True in Python), or choose another "
             "folder with --out (out=...)."
         )
-    if earlier.identity != recipe.identity:
+    moved = earlier.moved_to(folder) if isinstance(earlier, Recipe) else earlier
+    if recipe.identity not in (earlier.identity, moved.identity):
         raise ConfigError(
             f"{folder} holds a run with other settings: its recipe.yaml differs in "
-            f"{named_differences(earlier.given, recipe.given)}. Choose another folder with --out (out=...)."
+            f"{named_differences(moved.given, recipe.given)}. Choose another folder with --out (out=...)."
         )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,17 +15,20 @@ from torch import nn
 from evolvent._core.checks import check_path, described, told
 from evolvent._core.errors import ConfigError, UnknownNameError
 from evolvent._core.notebook import html_table
+from evolvent._core.plain import plain
 from evolvent._core.slugs import slug
-from evolvent.data import ImageData, PointData, write_npz
+from evolvent.data import ImageData, PointData
+from evolvent.data.own.archive import as_archive
 from evolvent.estimators.progress import ProgressLine
 from evolvent.experiments.catalogue import complete_recipe, recipe_names, recipe_values, set_value
 from evolvent.experiments.grid import run_folder, run_grid
+from evolvent.experiments.kept_archive import Archive
 from evolvent.experiments.observer import Observer, TrainingProgress
 from evolvent.experiments.recipe import Cell, Recipe
 from evolvent.experiments.record import Result
 from evolvent.networks import list_models
 from evolvent.networks._registry import ModelSpec
-from evolvent.tasks.own_data import ARCHIVE, refuse_two_origins
+from evolvent.tasks.own_data import ARCHIVE, in_memory, refuse_two_origins
 from evolvent.tasks.prediction import ImagePredictor, PointPredictor, load_predictor
 
 _LARGEST_BATCH, _LEAST_STEPS = 50, 10  # rows of a step, and steps of an epoch where there are few rows
@@ -92,16 +96,21 @@ def train(
     refuse_two_origins({**_named_by(data), **(settings or {})})
     values = _values(what, data)
     folder = None if out is None else check_path(out, "out")
-    for key, value in (_section(data, folder) if data is not None else {}).items():
+    archive = None
+    if data is not None and not data.section:
+        archive = _archive(data, folder)
+        data = archive.data
+    for key, value in (data.section if data is not None else {}).items():
         values = set_value(values, f"data.{key}", value)
     for key, value in (settings or {}).items():
         values = set_value(values, key, value)
-    recipe = complete_recipe(values, f"recipe {values['name']!r}", seed)
+    recipe = complete_recipe(_plain(values), f"recipe {values['name']!r}", seed)
     if not isinstance(recipe, Recipe):
         raise ConfigError(f"{recipe.name} is a study, which makes its own data. Run it with `evolvent run`.")
     place = run_folder(recipe, folder)
-    with ProgressLine(recipe.name) as line:
-        results = run_grid(recipe, place, resume=resume, observer=observer or _LineObserver(line))
+    kept = in_memory(archive.path, archive.data) if archive else nullcontext()
+    with kept, ProgressLine(recipe.name) as line:
+        results = run_grid(recipe, place, resume=resume, observer=observer or _LineObserver(line), archive=archive)
     return TrainedRun(place, results)
 
 
@@ -148,14 +157,21 @@ def _named_by(data: ImageData | PointData | None) -> dict[str, Any]:
     return {f"data.{key}": value for key, value in (data.section or {"npz": data.name}).items()}
 
 
-def _section(data: ImageData | PointData, folder: Path | None) -> dict[str, Any]:
-    """What a data section says to read the data again; those that lie in no file are written first."""
-    if data.section:
-        return dict(data.section)
+def _archive(data: ImageData | PointData, folder: Path | None) -> Archive:
+    """Where data that lie in no file are to be kept."""
     name = f"{slug(data.name)}-{data.fingerprint}.npz"
     path = (Path("runs") / "data" / name if folder is None else folder / ARCHIVE).absolute()
-    write_npz(path, data)
-    return {"npz": str(path)}
+    return Archive(path, as_archive(path, data))
+
+
+def _plain(values: dict[str, Any]) -> dict[str, Any]:
+    """What a recipe would say as its file keeps it: tuples and arrays are lists."""
+    try:
+        return plain(values, finite=False)
+    except TypeError as error:
+        raise ConfigError(
+            f"settings and options are numbers, words, lists and mappings: {str(error).rstrip('.')}."
+        ) from None
 
 
 class _LineObserver(Observer):

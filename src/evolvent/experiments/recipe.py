@@ -7,6 +7,7 @@ import json
 import math
 import re
 from itertools import pairwise
+from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, SerializeAsAny, ValidationInfo, field_validator, model_validator
@@ -15,7 +16,7 @@ from evolvent._core.config import Config
 from evolvent._core.errors import ConfigError, shortened
 from evolvent._core.slugs import slug
 from evolvent.tasks import TASKS, DataSettings, OptimizerConfig, ScheduleConfig, Setup, Task, TaskSettings
-from evolvent.tasks.own_data import without_other_origin
+from evolvent.tasks.own_data import section_in, without_other_origin
 
 FORMAT = 1
 """Number of the format of every file in a run folder; it changes when older files can no longer be read."""
@@ -241,6 +242,14 @@ class Recipe(Config):
     def given(self) -> dict[str, Any]:
         """What the recipe says of the setting and its variants, in its own words."""
         return {name: getattr(self, name) for name in (*_SECTIONS, "variants")}
+
+    def moved_to(self, folder: Path) -> Recipe:
+        """The recipe of a run whose folder lies here now, with the archive of its data."""
+        variants = {
+            name: {**changes, "data": section_in(folder, changes["data"])} if "data" in changes else changes
+            for name, changes in self.variants.items()
+        }
+        return self.model_copy(update={"data": section_in(folder, self.data), "variants": variants})
 
 
 class StudyRecipe(Config):

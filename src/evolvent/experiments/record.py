@@ -12,6 +12,7 @@ import csv
 import io
 import json
 import math
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
@@ -22,6 +23,7 @@ from typing import Any
 import numpy as np
 import yaml
 
+from evolvent._core.checks import check_path
 from evolvent._core.errors import ConfigError, EvolventError, StorageError, shortened
 from evolvent._core.files import atomic_path, sha256, write_json, write_text
 from evolvent._core.plain import plain
@@ -78,6 +80,22 @@ class Record:
     environment: dict[str, Any] = field(default_factory=dict)
 
     @property
+    def data_name(self) -> str:
+        """What people call the data; of the user's own, the name that was given to them."""
+        stated, named = self.cell.data_name, self._data.get("name") if self.data_fingerprint else None
+        return stated if not named or Path(stated).stem == named else str(named)
+
+    @property
+    def data_fingerprint(self) -> str:
+        """Of the user's own data, as they were when the training began; else empty."""
+        return str(self._data.get("fingerprint") or "")
+
+    @property
+    def _data(self) -> dict[str, Any]:
+        found = self.environment.get("data")
+        return found if isinstance(found, dict) else {}
+
+    @property
     def findings(self) -> Findings | None:
         """What the task found; read on access."""
         return read_findings(self.folder)
@@ -130,8 +148,9 @@ def is_study(folder: Path) -> bool:
     return "study" in (_read_yaml(folder / "recipe.yaml") or {})
 
 
-def read_record(folder: Path) -> Record:
+def read_record(folder: str | os.PathLike[str]) -> Record:
     """Everything the folder of a cell holds; unfinished parts are None or empty."""
+    folder = check_path(folder, "read_record")
     cell = read_cell(folder)
     if cell is None:
         raise not_a_run(folder)

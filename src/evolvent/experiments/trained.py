@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
-from pathlib import Path
 
 from torch import Tensor
 
+from evolvent._core.checks import check_path
 from evolvent._core.errors import ConfigError
 from evolvent.data import Batches, Material
 from evolvent.experiments.data_record import data_warning
@@ -53,8 +54,9 @@ class TrainedCell:
         return f"{self.cell.label}: the task {self.cell.task.name}"
 
 
-def load_trained(folder: Path, shelf: DataShelf) -> TrainedCell:
+def load_trained(folder: str | os.PathLike[str], shelf: DataShelf) -> TrainedCell:
     """Read a trained cell and the data that it names; of its folder only what this needs, the rest may be damaged."""
+    folder = check_path(folder, "load_trained")
     cell = read_cell(folder)
     if cell is None:
         raise not_a_run(folder)
@@ -65,7 +67,9 @@ def load_trained(folder: Path, shelf: DataShelf) -> TrainedCell:
     return TrainedCell(cell, material, task, data_warning(folder, material))
 
 
-def evaluate_run(folder: Path, data_folder: Path | None = None) -> tuple[Cell, list[Figure], Findings]:
+def evaluate_run(
+    folder: str | os.PathLike[str], data_folder: str | os.PathLike[str] | None = None
+) -> tuple[Cell, list[Figure], Findings]:
     """Test the kept model of a cell's folder once more: the cell, what its figures are, and what was found."""
-    trained = load_trained(folder, DataShelf(data_folder))
+    trained = load_trained(folder, DataShelf(None if data_folder is None else check_path(data_folder, "evaluate_run")))
     return trained.cell, list(trained.task.figures), trained.evaluate()

@@ -8,7 +8,8 @@ from typing import Any
 
 from torch import nn
 
-from evolvent.networks._files import WEIGHTS, check_tensors, read_config, read_tensors
+from evolvent._core.checks import check_path
+from evolvent.networks._files import WEIGHTS, check_tensors, model_folder, read_config, read_tensors
 from evolvent.networks._registry import create_model
 
 
@@ -19,7 +20,7 @@ def transfer(folder: str | os.PathLike[str], **options: Any) -> nn.Module:
     has the old size. Everything else must fit.
 
     Args:
-        folder: of a saved model.
+        folder: of a saved model, or of a run with one training.
         options: of the network that change, such as ``num_classes``.
 
     >>> import tempfile, evolvent as ev
@@ -28,7 +29,7 @@ def transfer(folder: str | os.PathLike[str], **options: Any) -> nn.Module:
     >>> ev.networks.transfer(path, num_classes=3).head.linear.out_features
     3
     """
-    folder = Path(folder)
+    folder = model_folder(check_path(folder, "ev.networks.transfer"))
     name, saved = read_config(folder)
     model = create_model(name, **{**saved, **options})
     take_weights(model, folder)

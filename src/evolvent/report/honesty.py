@@ -8,13 +8,15 @@ from evolvent.experiments.departures import title_on
 from evolvent.report.numbers import count, write_difference
 from evolvent.report.runs import Run
 from evolvent.report.summary import SummaryRow, ranked
+from evolvent.tasks.own_data import own_path
 
 _LISTED = 8  # runs that are named one by one
+_DIGITS = 8  # of a fingerprint
 
 
 def data_names(run: Run) -> list[str]:
     """The data of a run, each set once."""
-    return list(dict.fromkeys(record.cell.data_name for record in run.records))
+    return list(dict.fromkeys(record.data_name for record in run.records))
 
 
 def honest_title(run: Run) -> str:
@@ -24,11 +26,30 @@ def honest_title(run: Run) -> str:
 
 def data_warning(runs: Sequence[Run]) -> str:
     """A sentence if runs on different data stand side by side; else empty."""
-    by_run = {f"{run.name} {run.identity}": ", ".join(data_names(run)) for run in runs}
-    if len(set(by_run.values())) < 2:
+    if all(_on_same_data(runs[0], run) for run in runs[1:]):
         return ""
-    told = "; ".join(f"{run}: {data}" for run, data in list(by_run.items())[:_LISTED])
-    return f"These runs are on different data, so their figures cannot be compared: {told}."
+    labels = [f"{run.name} {run.identity}" for run in runs]
+    told = [f"{label}: {_told_data(run, runs)}" for label, run in zip(labels, runs, strict=True)]
+    listed = "; ".join(list(dict.fromkeys(told))[:_LISTED])
+    return f"These runs are on different data, so their figures cannot be compared: {listed}."
+
+
+def _on_same_data(one: Run, other: Run) -> bool:
+    """By content where it is known, as it is of the user's own data, else by name."""
+    contents = [{record.data_fingerprint for record in run.records} for run in (one, other)]
+    if "" in contents[0] | contents[1]:
+        return set(data_names(one)) == set(data_names(other))
+    return contents[0] == contents[1]
+
+
+def _told_data(run: Run, runs: Sequence[Run]) -> str:
+    """The names of the data, with path and fingerprint where names do not tell them from those of other runs."""
+    names = ", ".join(data_names(run))
+    if all(_on_same_data(run, other) for other in runs if data_names(other) == data_names(run)):
+        return names
+    paths = (own_path(record.cell.data) for record in run.records)
+    marks = (record.data_fingerprint[:_DIGITS] for record in run.records)
+    return f"{names} ({', '.join(dict.fromkeys(filter(None, paths)))}; content {', '.join(dict.fromkeys(marks))})"
 
 
 def difference_sentence(rows: Sequence[SummaryRow]) -> str:

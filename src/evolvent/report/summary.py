@@ -110,7 +110,7 @@ def series_row(series: Series) -> SummaryRow:
         n=len(results),
         cells=series.cells,
         unfinished=tuple(series.unfinished),
-        data=", ".join(dict.fromkeys(record.cell.data_name for record in series.records)),
+        data=", ".join(dict.fromkeys(record.data_name for record in series.records)),
     )
     printed = [figure for figure in series.run.published if figure.variant == series.variant]
     return replace(row, published=tuple(compare(figure, row) for figure in printed))

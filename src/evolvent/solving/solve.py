@@ -195,16 +195,18 @@ def _with_reference_in_time(problem: Problem, seconds: float) -> Problem:
 
 
 def _stored_samples(samples: tuple[Any, Any] | None, problem: Problem, folder: Path, keep: bool) -> Path | None:
-    """The file of the samples; those of a run that is continued are kept."""
+    """The file of the samples; it is never replaced by others."""
     path = folder / _SAMPLES
     if samples is None:
         return path if path.is_file() else None
     arrays = [np.asarray(part, dtype=np.float64) for part in samples]
     found: Samples = checked_samples(arrays[0], arrays[1], problem, "samples")
-    if not keep:
+    if path.is_file() or keep:
+        if not path.is_file() or not _equal(read_samples(path, problem), found):
+            what = "a run" if keep else f"a file {_SAMPLES}"
+            raise ConfigError(f"{folder} holds {what} with other samples. Give the same ones, or choose another --out.")
+    else:
         write_samples(path, found)
-    elif not path.is_file() or not _equal(read_samples(path, problem), found):
-        raise ConfigError(f"{folder} holds a run with other samples. Give the same ones, or choose another --out.")
     return path
 
 

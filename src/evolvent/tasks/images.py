@@ -24,7 +24,6 @@ from evolvent.data import (
     Preprocess,
     Stretched,
     from_folder,
-    from_npz,
     load,
     mean_image,
     random_exposure,
@@ -36,7 +35,7 @@ from evolvent.data.own.parts import unseen_warning
 from evolvent.networks import ImageNetwork
 from evolvent.networks.roughness import weight_roughness
 from evolvent.tasks.findings import Features
-from evolvent.tasks.own_data import OwnPath, TestShare, check_origin, existing
+from evolvent.tasks.own_data import OwnPath, TestShare, check_origin, existing, read_archive
 from evolvent.tasks.prediction import ImageForm
 from evolvent.tasks.task import DataSettings, Setup, Sums, Task, TaskSettings
 
@@ -265,7 +264,7 @@ def _read(data: ImageDataSettings, folder: Path | None) -> ImageData:
     if data.folder:
         return from_folder(existing("folder", data.folder, folder), test=data.test, resize=data.resize)
     if data.npz:
-        found = from_npz(existing("npz", data.npz, folder), test=data.test)
+        found = read_archive(data.npz, folder, data.test)
         if not isinstance(found, ImageData):
             raise ConfigError(f"{data.npz} has points, not images. Set task.name to points.")
         return found

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
@@ -10,6 +11,7 @@ from pydantic import AfterValidator, Field
 
 from evolvent._core.checks import check_path
 from evolvent._core.errors import ConfigError, DataError, shortened
+from evolvent.data import ImageData, PointData, from_npz
 
 if TYPE_CHECKING:
     from evolvent.tasks.task import DataSettings
@@ -24,6 +26,9 @@ FOR_OWN = ("test", "resize", "label")
 """Keys that say more of the user's own files."""
 
 
+_IN_MEMORY: dict[str, ImageData | PointData] = {}
+
+
 def _absolute(path: str) -> str:
     if not path.strip():
         raise ValueError("give a path")
@@ -34,6 +39,11 @@ OwnPath: TypeAlias = Annotated[str, AfterValidator(_absolute)]
 """A path that is stored in full, so that a run finds its data from any folder."""
 
 TestShare: TypeAlias = Annotated[float, Field(gt=0, lt=1)]
+
+
+def own_path(data: DataSettings) -> str | None:
+    """The path of the user's own data in a section, if it names one."""
+    return next((path for key in OWN if (path := getattr(data, key, None))), None)
 
 
 def check_origin(given: dict[str, Any], allowed: Sequence[str], own_keys: Sequence[str]) -> None:
@@ -76,6 +86,37 @@ def existing(key: str, stated: str, given: Path | None) -> Path:
     raise DataError(f"there is no file or folder {stated}. Give the path of your data: --set data.{key}=PATH.")
 
 
+def read_archive(stated: str, given: Path | None, test: float | None) -> ImageData | PointData:
+    """The data of an archive; see :func:`existing` for the arguments."""
+    if stated in _IN_MEMORY and test is None:
+        return _IN_MEMORY[stated]
+    return from_npz(existing("npz", stated, given), test=test)
+
+
+@contextmanager
+def in_memory(path: Path, data: ImageData | PointData) -> Iterator[None]:
+    """Inside the block, the archive of this absolute path means these very data, whether it is written or not."""
+    _IN_MEMORY[str(path)] = data
+    try:
+        yield
+    finally:
+        _IN_MEMORY.pop(str(path), None)
+
+
+def moved_with(run: Path, stated: str) -> str:
+    """Where own data lie: an archive that a training wrote into its run folder has moved with the folder."""
+    whole = run.parent.parent if run.parent.name == "cells" else run
+    inside = whole.absolute() / ARCHIVE
+    return str(inside) if Path(stated).name == ARCHIVE and inside.exists() else stated
+
+
+def section_in(run: Path, section: Any) -> Any:
+    """A data section, as it was written, whose archive has moved with the run folder."""
+    if not isinstance(section, dict) or not isinstance(section.get("npz"), str):
+        return section
+    return {**section, "npz": moved_with(run, section["npz"])}
+
+
 def found_again(data: DataSettings, run: Path, given: Path | None) -> DataSettings:
     """The data section of a finished training, with the place where its own data lie now.
 
@@ -93,9 +134,8 @@ def found_again(data: DataSettings, run: Path, given: Path | None) -> DataSettin
     if key is None:
         return data
     recorded = Path(getattr(data, key))
-    whole = run.parent.parent if run.parent.name == "cells" else run
-    inside = whole / ARCHIVE if recorded.name == ARCHIVE else None
-    found = next((place for place in (inside, recorded, given) if place is not None and place.exists()), None)
+    places = (Path(moved_with(run, str(recorded))), given)
+    found = next((place for place in places if place is not None and place.exists()), None)
     if found is None:
         raise DataError(f"the data are not at {recorded} any more. Put them back, or say where they are with --data.")
     return data.model_copy(update={key: str(found.absolute())})

@@ -14,14 +14,14 @@ from torch.nn import functional as F
 
 from evolvent._core.errors import ConfigError
 from evolvent._core.randomness import Stream, derive_seed, key
-from evolvent.data import Batches, Material, PointCloud, PointData, TensorSource, from_csv, from_npz, stratified
+from evolvent.data import Batches, Material, PointCloud, PointData, TensorSource, from_csv, stratified
 from evolvent.data.own.parts import unseen_warning
 from evolvent.networks import PointNetwork
 from evolvent.tasks.accuracy import class_figures, class_sums
 from evolvent.tasks.findings import Animation, Figure, Findings
 from evolvent.tasks.flow_view import FeatureRecord, decision_regions, evenly_chosen, feature_path, turning_view
 from evolvent.tasks.optimizers import OptimizerConfig
-from evolvent.tasks.own_data import OwnPath, TestShare, existing
+from evolvent.tasks.own_data import OwnPath, TestShare, existing, read_archive
 from evolvent.tasks.prediction import PointForm
 from evolvent.tasks.task import DataSettings, Setup, Sums, Task, TaskSettings, register_task, trainable
 from evolvent.tasks.turns import Plan, Turn
@@ -129,11 +129,12 @@ class Points(Task):
         """Points are drawn, unless there is a file of them."""
         if not data.own:
             return None
-        place = existing("csv" if data.csv else "npz", data.own, folder)
         share = data.test if isinstance(data.test, float) else None
-        found = from_csv(place, label=data.label, test=share) if data.csv else from_npz(place, test=share)
+        if data.csv:
+            return from_csv(existing("csv", data.csv, folder), label=data.label, test=share)
+        found = read_archive(data.own, folder, share)
         if not isinstance(found, PointData):
-            raise ConfigError(f"{place} has images, not points. Set task.name to classification.")
+            raise ConfigError(f"{data.own} has images, not points. Set task.name to classification.")
         return found
 
     @classmethod

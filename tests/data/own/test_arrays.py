@@ -212,7 +212,7 @@ def test_pictures_are_read_as_files_are():
     found = from_dataset([(Image.fromarray(values, "LA"), k % 2) for k in range(10)])
     assert found.train.shape == (1, 4, 6)
     deep = Image.fromarray(np.full((4, 6), 30_000, np.uint16))
-    with pytest.raises(DataError, match="item 0 has more than 8 bits a pixel"):
+    with pytest.raises(DataError, match="item 0 has more than 8 bits a channel"):
         from_dataset([(deep, 0), (deep, 1)])
 
 
@@ -297,11 +297,20 @@ def test_what_is_written_is_read_back(tmp_path, kind):
     draw = np.random.default_rng(0)
     x = draw.normal(size=(10, 3)) if kind == "points" else draw.integers(0, 256, (10, 3, 4, 6), dtype=np.uint8)
     y = draw.integers(0, 3, (10, 4, 6)) if kind == "masks" else np.array(["left", "right"] * 5)
-    before = from_arrays(x, y)
+    before = from_arrays(x, y, name="mine")
     write_npz(tmp_path / "a.npz", before)
     after = from_npz(tmp_path / "a.npz")
     assert after.fingerprint == before.fingerprint
-    assert after.classes == before.classes
+    assert (after.name, after.classes) == ("mine", before.classes)
+
+
+@pytest.mark.parametrize("shape", [(20, 4, 5), (8, 1, 3), (5, 20, 4)])
+def test_an_archive_may_say_that_channels_are_the_first_axis(tmp_path, shape):
+    before = from_arrays(np.zeros((10, *shape), np.uint8), LABELS)
+    write_npz(tmp_path / "a.npz", before)
+    assert from_npz(tmp_path / "a.npz").train.shape == before.train.shape
+    np.savez(tmp_path / "b.npz", x=np.zeros((10, *shape), np.uint8), y=np.arange(10) % 2, channels_first=True)
+    assert from_npz(tmp_path / "b.npz").train.shape == shape
 
 
 def test_damaged_and_foreign_archives_are_refused(tmp_path):
@@ -517,3 +526,27 @@ def test_data_sets_that_are_none_are_refused(train, options, message):
 def test_rows_of_different_lengths_are_refused():
     with pytest.raises(DataError, match="must have one shape"):
         from_arrays([[1], [2, 3]] * 5, [0, 1] * 5)
+
+
+def test_masked_values_are_refused():
+    x = np.ma.masked_equal([[1.0, 2.0], [3.0, -999.0], [5.0, 6.0], [7.0, 8.0]], -999)
+    with pytest.raises(DataError, match=r"1 of 8 values are masked\. Fill them, or leave out"):
+        from_arrays(x, [0, 1, 0, 1], test=0.5)
+    with pytest.raises(DataError, match="1 of 4 values are masked"):
+        from_arrays(np.ones((4, 2)), np.ma.masked_equal([0, 1, 7, 1], 7), test=0.5)
+    with pytest.raises(DataError, match="1 of 2 values are masked"):
+        from_arrays(list(x), [0, 1, 0, 1], test=0.5)
+    assert len(from_arrays(np.ma.masked_equal(x.data, 0), [0, 1, 0, 1], test=0.5).train[0]) == 2
+
+
+def test_arguments_that_are_no_lists_are_named():
+    x = np.zeros((4, 3, 3), np.uint8)
+    with pytest.raises(DataError, match=r"as many rows as its labels, got arrays of shape \(4, 3, 3\) and \(\)"):
+        from_arrays(x, 5)
+    with pytest.raises(ConfigError, match="classes must be a list of names, got 5"):
+        from_arrays(x, [0, 1, 0, 1], classes=5)
+    with pytest.raises(ConfigError, match="columns must be a list of names, got 5"):
+        from_arrays(np.zeros((4, 2)), [0, 1, 0, 1], columns=5)
+    assert len(from_arrays(x, [0, 1, 0, 1], test=np.float32(0.5)).test) == 2
+    with pytest.raises(ConfigError, match=r"between 0 and 1, got 'a'"):
+        from_arrays(x, [0, 1, 0, 1], test="a")

@@ -1,5 +1,7 @@
 """Folders of the user's own images: what is read, how it is divided, and what faults are called."""
 
+import struct
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +11,7 @@ from PIL import Image
 
 from evolvent.data import ImageFiles, OwnDataWarning, Stretched, check_own, from_folder, picture_reader, write_example
 from evolvent.data.own import folder as folders
+from evolvent.data.picture_readers import read_mask
 from evolvent.errors import ConfigError, DataError, ModelFileError
 
 
@@ -131,6 +134,43 @@ def test_large_sets_stay_in_their_files(classes, monkeypatch):
     assert found.fingerprint == from_folder(classes).fingerprint
 
 
+def save_png(path: Path, rows: list[bytes], width: int, bits: int, colour: int) -> Path:
+    """A PNG of a depth that Pillow does not write."""
+
+    def chunk(kind: bytes, content: bytes) -> bytes:
+        return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
+
+    header = struct.pack(">IIBBBBB", width, len(rows), bits, colour, 0, 0, 0)
+    pixels = zlib.compress(b"".join(b"\0" + row for row in rows))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", pixels) + chunk(b"IEND", b""))
+    return path
+
+
+@pytest.mark.parametrize(("colour", "channels"), [(0, 1), (2, 3), (4, 2), (6, 4)])
+def test_deep_images_of_any_colour_are_refused(classes, colour, channels):
+    save_png(classes / "cat" / "deep.png", [bytes(2 * channels * 6)] * 4, 6, 16, colour)
+    with pytest.raises(DataError, match=r"deep\.png has more than 8 bits a channel"):
+        from_folder(classes)
+
+
+@pytest.mark.parametrize(
+    ("bits", "rows", "labels"),
+    [
+        (2, [b"\x1b", b"\xe4"], [[0, 1, 2, 3], [3, 2, 1, 0]]),
+        (4, [b"\x01\x23", b"\xf0\x21"], [[0, 1, 2, 3], [15, 0, 2, 1]]),
+    ],
+)
+def test_masks_of_few_bits_have_the_labels_that_are_stored(tmp_path, bits, rows, labels):
+    path = save_png(tmp_path / "mask.png", rows, 4, bits, 0)
+    assert read_mask(path, 2, 4).tolist() == labels
+    assert read_mask(path, 4, 8)[::2, ::2].tolist() == labels
+    palette = Image.fromarray(np.array(labels, np.uint8), "P")
+    palette.putpalette(list(range(48)))
+    palette.save(tmp_path / "palette.png", bits=bits)
+    assert read_mask(tmp_path / "palette.png", 2, 4).tolist() == labels
+
+
 def break_png(folder: Path) -> None:
     (folder / "cat" / "0.png").write_bytes((folder / "cat" / "1.png").read_bytes()[:30])
 
@@ -158,7 +198,7 @@ def no_folders(folder: Path) -> None:
     [
         (break_png, r"0\.png .*damaged.* Replace the file by a JPEG or PNG, or take it away"),
         (empty_class, r"emu has no PNG or JPEG images, it has \.bmp\. Fill or delete"),
-        (deep_png, r"deep\.png has more than 8 bits a pixel; convert it"),
+        (deep_png, r"deep\.png has more than 8 bits a channel; convert it"),
         (one_class, "has one class, 'cat'; make a folder for each"),
         (no_folders, "has no folders; make one for each class"),
     ],

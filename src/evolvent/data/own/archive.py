@@ -13,15 +13,16 @@ from evolvent._core.errors import DataError, shortened
 from evolvent._core.files import atomic_path
 from evolvent.data.formats.npz import read_fields
 from evolvent.data.image_set import ImageData, ImageSet
-from evolvent.data.own.arrays import from_arrays
+from evolvent.data.own.arrays import as_array, from_parts
 from evolvent.data.own.parts import warn_of_data
 from evolvent.data.own.point_set import PointData
 
 _TRAIN = (("x", "y"), ("images", "labels"), ("x_train", "y_train"), ("train_images", "train_labels"))
 _TEST = (("x_test", "y_test"), ("images_test", "labels_test"), ("test_images", "test_labels"))
 _NAMES = ("classes", "columns")
+_MARKS = ("channels_first", "name")
 _MAGIC = b"PK"  # the first bytes of every zip file
-_KNOWN = frozenset(name for pair in (*_TRAIN, *_TEST) for name in pair) | set(_NAMES)
+_KNOWN = frozenset(name for pair in (*_TRAIN, *_TEST) for name in pair) | {*_NAMES, *_MARKS}
 
 
 def from_npz(path: str | os.PathLike[str], *, test: float | None = None) -> ImageData | PointData:
@@ -29,7 +30,8 @@ def from_npz(path: str | os.PathLike[str], *, test: float | None = None) -> Imag
 
     Args:
         path: an ``.npz`` file with ``x`` and ``y``, or ``images`` and ``labels``, in the forms of :func:`from_arrays`;
-            optionally ``x_test`` and ``y_test``, and ``classes``, the names of the classes.
+            optionally ``x_test`` and ``y_test``, and ``classes``, the names of the classes. ``channels_first`` is true
+            if images are (N, C, H, W) whatever their shape, and ``name`` is what reports call the data.
         test: the share of rows for testing, if the archive has no test part; 0.2 unless given.
     """
     path = check_path(path, "ev.data.from_npz", "an archive").absolute()
@@ -44,17 +46,29 @@ def from_npz(path: str | os.PathLike[str], *, test: float | None = None) -> Imag
         raise DataError(f"{path} must have the arrays x and y, or images and labels; it has {_listed(path)}.")
     if not held and (alone := [name for pair in _TEST for name in pair if name in fields]):
         raise DataError(f"{path} has {alone[0]} without its other half. Give both x_test and y_test, or neither.")
-    if unused := sorted(set(_stored(path)) - {*train, *held, *_NAMES}):
+    if unused := sorted(set(_stored(path)) - {*train, *held, *_NAMES, *_MARKS}):
         warn_of_data(
             f"{path} has arrays that are not used: {shortened(', '.join(unused), 60)}. Used are "
             f"{', '.join(train + held)}; there may be x, y, x_test, y_test, classes and columns."
         )
     names = {key: fields[key].astype(str).tolist() for key in _NAMES if key in fields}
-    arrays = (fields[key] for key in (*train, *held))
-    found = from_arrays(*arrays, test=test, name=path.stem, **names)
-    section = {"npz": str(path)} | ({} if test is None else {"test": test})
-    source = found.source.replace("arrays in memory", f"{path.name} in {path.parent}")
-    return replace(found, section=section, source=source)
+    parts = [(as_array(fields[x]), as_array(fields[y])) for x, y in filter(None, (train, held))]
+    mark, name = fields.get("channels_first"), _title(fields) or path.stem
+    first = mark is not None and mark.dtype.kind == "b" and bool(mark.all())
+    found = as_archive(path, from_parts(parts, test=test, name=name, channels_first=first, **names))
+    return found if test is None else replace(found, section={**found.section, "test": test})
+
+
+def as_archive(path: Path, data: ImageData | PointData) -> ImageData | PointData:
+    """Data of arrays in memory as those of the archive that holds them."""
+    source = data.source.replace("arrays in memory", f"{path.name} in {path.parent}")
+    return replace(data, section={"npz": str(path)}, source=source)
+
+
+def _title(fields: dict[str, np.ndarray]) -> str:
+    """What the archive says that reports call the data; empty if it does not."""
+    stored = fields.get("name")
+    return str(stored) if stored is not None and stored.shape == () and stored.dtype.kind == "U" else ""
 
 
 def write_npz(path: str | os.PathLike[str], data: ImageData | PointData) -> None:
@@ -64,7 +78,8 @@ def write_npz(path: str | os.PathLike[str], data: ImageData | PointData) -> None
         names = {"columns": np.array(data.columns)}
     else:
         parts = [_columns(part) for part in (data.train, data.test)]
-        names = {}
+        names = {"channels_first": np.array(True)}
+    names["name"] = np.array(data.name)
     fields = dict(zip(("x", "y", "x_test", "y_test"), (column for part in parts for column in part), strict=True))
     with atomic_path(Path(path)) as draft, draft.open("wb") as file:
         np.savez(file, allow_pickle=False, classes=np.array(data.classes), **fields, **names)

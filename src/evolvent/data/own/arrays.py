@@ -14,6 +14,7 @@ from torch import Tensor
 from evolvent._core.errors import DataError, shortened
 from evolvent.data.image_set import ImageData, ImageSet
 from evolvent.data.own.parts import (
+    check_names,
     class_numbers,
     held_out_rows,
     refuse_second_test,
@@ -78,10 +79,12 @@ def from_parts(
         parts: inputs and labels of each.
         channels_first: whether images are known to be (N, C, H, W); else their shape decides.
     """
+    check_names("classes", classes)
+    check_names("columns", columns)
     if len(parts) == 2:
         refuse_second_test(test, name)
     for part, (rows, labels) in zip(("x", "x_test"), parts, strict=False):
-        if rows.ndim < 2 or len(rows) != len(labels):
+        if rows.ndim < 2 or labels.ndim == 0 or len(rows) != len(labels):
             given = f"{rows.shape} and {labels.shape}"
             raise DataError(f"{name}: {part} must have as many rows as its labels, got arrays of shape {given}.")
         if len(rows) == 0:
@@ -93,6 +96,10 @@ def from_parts(
 
 def as_array(values: Any) -> np.ndarray:
     """Arrays, tensors and nested lists as arrays of numbers or words."""
+    for part in values if isinstance(values, (list, tuple)) else (values,):
+        if isinstance(part, np.ma.MaskedArray) and np.ma.is_masked(part):
+            count = np.ma.count_masked(part)
+            raise DataError(f"{count:,} of {part.size:,} values are masked. Fill them, or leave out their rows.")
     try:
         array = _of_tensor(values) if isinstance(values, Tensor) else np.asarray(values)
     except ValueError:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -86,12 +86,18 @@ def _is_side(side: Any) -> bool:
     return isinstance(side, Integral) and not isinstance(side, bool) and int(side) > 0
 
 
+def check_names(what: str, names: Any) -> None:
+    """Refuse what is not a list of names, one for each class or column."""
+    if names is not None and not hasattr(names, "__len__"):
+        raise ConfigError(f"{what} must be a list of names, got {told(names)}.")
+
+
 def held_out_rows(strata: Tensor, fraction: float | None, what: str) -> tuple[Tensor, Tensor]:
     """Rows of a stratified test part, a fifth unless told otherwise, and the rows that are left for training."""
     fraction = DEFAULT_TEST if fraction is None else fraction
-    if not isinstance(fraction, (int, float)) or not 0 < fraction < 1:
-        raise ConfigError(f"the share of test rows must lie between 0 and 1, got {fraction!r}.")
-    count = share(len(strata), fraction)
+    if not isinstance(fraction, Real) or not 0 < float(fraction) < 1:
+        raise ConfigError(f"the share of test rows must lie between 0 and 1, got {told(fraction)}.")
+    count = share(len(strata), float(fraction))
     if not 0 < count < len(strata):
         raise DataError(
             f"{what}: a share of {fraction:g} of {len(strata)} rows leaves none on one side. Give more rows, or "

@@ -48,9 +48,10 @@ def run_study(recipe: StudyRecipe, folder: Path, *, resume: bool = False, tell: 
     Raises:
         ConfigError: if the folder holds another run, or this one and ``resume`` is not set; before anything is written.
     """
-    earlier = read_recipe(folder)
-    refuse_other_run(earlier, recipe, folder, resume)
+    refuse_other_run(read_recipe(folder), recipe, folder, resume)
     with locked(folder):
+        earlier = read_recipe(folder)  # as it is now: another run may have begun here and ended
+        refuse_other_run(earlier, recipe, folder, resume)
         missing = [seed for seed in dict.fromkeys(recipe.seeds) if not _is_written(folder, seed)]
         if missing:
             seeds = list(dict.fromkeys([*(earlier.seeds if earlier else []), *recipe.seeds]))

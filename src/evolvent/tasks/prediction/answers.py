@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,6 +16,8 @@ from evolvent._core.errors import ConfigError
 from evolvent._core.files import atomic_path
 from evolvent._core.notebook import html_table
 
+_COLUMNS = ("input", "class", "confidence")
+_LONGEST_LINE = 80
 _ORIGIN = ("Software", "evolvent predict")  # in the PNGs of masks
 
 
@@ -50,7 +53,7 @@ class Predictions:
     def table(self) -> tuple[list[str], list[list[str | float]]]:
         """Columns and rows: input, class, confidence."""
         rows = zip(self.inputs, self.labels, self.confidence, strict=True)
-        return ["input", "class", "confidence"], [list(row) for row in rows]
+        return list(_COLUMNS), [list(row) for row in rows]
 
     def _repr_html_(self) -> str:
         return html_table(*self.table())
@@ -111,7 +114,7 @@ class MaskPredictions:
         for path in taken:
             if _file(path) in inputs:
                 raise ConfigError(f"the mask {path} would replace the image of that name. Choose another folder.")
-            if not _is_prediction(path):
+            if not is_mask(path):
                 raise ConfigError(f"the mask {path} would replace a file that is no prediction. Choose another folder.")
 
 
@@ -121,15 +124,26 @@ def _file(path: Path) -> tuple[int, int]:
     return found.st_dev, found.st_ino
 
 
-def _is_prediction(path: Path) -> bool:
-    """Whether a file says that a prediction wrote it."""
+def is_mask(path: Path) -> bool:
+    """Whether an image says that a prediction wrote it."""
     from PIL import Image
 
     key, value = _ORIGIN
     try:
-        with Image.open(path, formats=("PNG",)) as image:
-            return image.info.get(key) == value
-    except (OSError, ValueError, SyntaxError):  # Pillow's ways to say that it is no PNG
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # Pillow's opinion of large images
+            with Image.open(path, formats=("PNG",)) as image:
+                return image.info.get(key) == value
+    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError):  # Pillow's ways to say that it is no PNG
+        return False
+
+
+def is_table(path: Path) -> bool:
+    """Whether a table begins as one of answers does."""
+    try:
+        with path.open(encoding="utf-8") as file:
+            return file.readline(_LONGEST_LINE).strip() == ",".join(_COLUMNS)
+    except (OSError, UnicodeDecodeError):
         return False
 
 

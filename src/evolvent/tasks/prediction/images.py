@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -17,7 +17,7 @@ from evolvent.data import PictureReader, Preprocess
 from evolvent.data.own.arrays import as_array, pixels
 from evolvent.data.picture_readers import SUFFIXES, picture_form
 from evolvent.data.preprocess import mean_of_squares
-from evolvent.tasks.prediction.answers import MaskPredictions, Predictions
+from evolvent.tasks.prediction.answers import MaskPredictions, Predictions, is_mask
 from evolvent.tasks.prediction.predictor import Predictor, Tell, store_form
 from evolvent.tasks.task import evaluating
 
@@ -78,21 +78,31 @@ class ImagePredictor(Predictor):
             raise ConfigError("there are no images to predict. Give at least one.")
         names = files or [str(row) for row in range(len(inputs))]
         images = None if files else self._checked(as_array(inputs))
-        answers = []
-        for first in range(0, len(names), _AT_ONCE):
-            some = slice(first, first + _AT_ONCE)
-            answers.append(self._probabilities(self._read(names[some]) if images is None else images[some]))
-            tell(min(1.0, (first + _AT_ONCE) / len(names)))
-        found = torch.cat(answers)
+        answers = self._answers(names, images, tell)
         if self.form.readout == "class":
-            return Predictions(names, self.classes, found)
-        return self._masks(names, found, bool(files))
+            return Predictions(names, self.classes, torch.cat(list(answers)))
+        found = [_masks_of(probabilities) for probabilities in answers]  # far smaller than the probabilities
+        masks = [mask for some, _ in found for mask in some]
+        if files:  # as large as the file's image, so that both can be laid over each other
+            masks = [_stretched(mask, picture_form(_file(name))[1:]) for name, mask in zip(names, masks, strict=True)]
+        sure = [share for _, some in found for share in some]
+        return MaskPredictions(names, self.classes, [mask.numpy() for mask in masks], sure)
 
     def for_export(self) -> tuple[nn.Module, Tensor]:
         """A network from bytes (B, C, H, W) to the probabilities of classes, and an example of two inputs."""
         draw = torch.Generator().manual_seed(0)
         example = torch.randint(0, 256, (2, *self.input_shape), dtype=torch.uint8, generator=draw)
         return nn.Sequential(*self.network, nn.Softmax(dim=1)).eval(), example
+
+    def _is_answer(self, file: Path) -> bool:
+        return is_mask(file)
+
+    def _answers(self, names: Sequence[str], images: Tensor | None, tell: Tell) -> Iterator[Tensor]:
+        """The probabilities of classes, some inputs at a time."""
+        for first in range(0, len(names), _AT_ONCE):
+            some = slice(first, first + _AT_ONCE)
+            yield self._probabilities(self._read(names[some]) if images is None else images[some])
+            tell(min(1.0, (first + _AT_ONCE) / len(names)))
 
     def _probabilities(self, images: Tensor) -> Tensor:
         like = next(self.network.parameters())
@@ -113,16 +123,15 @@ class ImagePredictor(Predictor):
             )
         return images
 
-    def _masks(self, names: Sequence[str], found: Tensor, files: bool) -> MaskPredictions:
-        sure, classes = found.max(1)
-        masks = [mask.byte() for mask in classes]
-        if files:  # as large as the file's image, so that both can be laid over each other
-            sizes = [picture_form(_file(name))[1:] for name in names]
-            masks = [
-                nn.functional.interpolate(mask[None, None], size, mode="nearest-exact")[0, 0]
-                for mask, size in zip(masks, sizes, strict=True)
-            ]
-        return MaskPredictions(names, self.classes, [mask.numpy() for mask in masks], sure.mean((1, 2)).tolist())
+
+def _masks_of(probabilities: Tensor) -> tuple[Tensor, list[float]]:
+    """The most probable class of each pixel, and for each image the mean of its probability."""
+    sure, classes = probabilities.max(1)
+    return classes.byte(), sure.mean((1, 2)).tolist()
+
+
+def _stretched(mask: Tensor, size: tuple[int, int]) -> Tensor:
+    return nn.functional.interpolate(mask[None, None], size, mode="nearest-exact")[0, 0]
 
 
 def _file(name: str) -> Path:

@@ -16,7 +16,7 @@ from evolvent._core.errors import ConfigError, DataError, ShapeError, shortened
 from evolvent.data.own.arrays import as_array
 from evolvent.data.own.header import is_number
 from evolvent.data.own.table import read_table
-from evolvent.tasks.prediction.answers import Predictions
+from evolvent.tasks.prediction.answers import Predictions, is_table
 from evolvent.tasks.prediction.predictor import Predictor, Tell, store_form
 from evolvent.tasks.task import evaluating
 
@@ -94,11 +94,9 @@ class PointPredictor(Predictor):
             tables = [read_table(path, self.form.columns) for path in files]
             parts = [torch.from_numpy(table.numbers(self._columns(table.columns, table.path.name))) for table in tables]
             self._warn_of_names({table.path.name: table.columns for table in tables if table.named})
-            names = [f"{path}:{row}" for path, x in zip(files, parts, strict=True) for row in range(1, len(x) + 1)]
             x = torch.cat(parts)
         else:
-            x = _numbers(self._chosen(inputs) if hasattr(inputs, "columns") else inputs)
-            names = [str(row) for row in range(len(x))]
+            x, parts = _numbers(self._chosen(inputs) if hasattr(inputs, "columns") else inputs), []
         if x.ndim != 2 or x.shape[1] != len(self.form.columns) or len(x) == 0:
             wanted = f"{len(self.form.columns)} features ({', '.join(self.form.columns[:6])})"
             raise ShapeError(f"this network takes points of {wanted}, got {tuple(x.shape)}.")
@@ -108,7 +106,9 @@ class PointPredictor(Predictor):
         with evaluating(self.network):
             answers = self.network(self.form.scaled(x).to(next(self.network.parameters())))
         tell(1.0)
-        return Predictions(names, self.classes, answers.float().softmax(1).cpu())
+        lengths = ((path, len(part)) for path, part in zip(files or [], parts, strict=True))
+        rows = [f"{path}:{row}" for path, length in lengths for row in range(1, length + 1)]
+        return Predictions(rows or [str(row) for row in range(len(x))], self.classes, answers.float().softmax(1).cpu())
 
     def for_export(self) -> tuple[nn.Module, Tensor]:
         """A network from features (B, d) as they are in tables to the probabilities of classes, and an example."""
@@ -117,6 +117,9 @@ class PointPredictor(Predictor):
         count = _COUPLED if getattr(self.network, "couples_batch", False) else 2
         example = mean + deviation * torch.randn(count, len(mean), generator=draw)
         return nn.Sequential(_Scaling(mean, deviation), self.network, nn.Softmax(dim=1)).eval(), example
+
+    def _is_answer(self, file: Path) -> bool:
+        return is_table(file)
 
     def _chosen(self, frame: Any) -> Any:
         """The columns of a table of pandas or polars that the network takes; numbered ones of pandas have no names."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -22,7 +23,7 @@ def store_form(folder: Path, inputs: str, **values: Any) -> None:
     write_sealed(folder / FILE, {"format": FORMAT, "inputs": inputs, **values})
 
 
-class Predictor:
+class Predictor(ABC):
     """What predictors of images and of points do with paths."""
 
     suffixes: tuple[str, ...]
@@ -38,16 +39,31 @@ class Predictor:
         are_paths = isinstance(inputs, (list, tuple)) and all(isinstance(one, (str, os.PathLike)) for one in inputs)
         return self.files(inputs) if are_paths else None
 
+    @abstractmethod
+    def _is_answer(self, file: Path) -> bool:
+        """Whether a prediction wrote a file, so that it is passed over where folders are searched."""
+
     def _below(self, path: Path) -> Iterable[Path]:
         if not path.is_dir():
             return [path]
-        named = (file for file in path.rglob("*") if file.suffix.lower() in self.suffixes)
-        found = sorted(file for file in named if file.is_file() and not _is_hidden(file.relative_to(path)))
+        named = (file for file in _files_below(path) if file.suffix.lower() in self.suffixes)
+        found = sorted(file for file in named if file.is_file() and not self._is_answer(file))
         if not found:
             raise DataError(f"{path} has no {' or '.join(self.suffixes)} files. Give another folder, or files.")
         return found
 
 
-def _is_hidden(path: Path) -> bool:
+def _files_below(folder: Path) -> Iterator[Path]:
+    """All files but hidden ones, also behind links to folders, unless these lead back to where the search came from."""
+    ways: dict[str, set[str]] = {}
+    for place, folders, names in os.walk(folder, followlinks=True):
+        way = ways.pop(place, set()) | {os.path.realpath(place)}
+        shown = (name for name in folders if not _is_hidden(name))
+        folders[:] = [name for name in shown if os.path.realpath(os.path.join(place, name)) not in way]
+        ways |= {os.path.join(place, name): way for name in folders}
+        yield from (Path(place) / name for name in names if not _is_hidden(name))
+
+
+def _is_hidden(name: str) -> bool:
     """Whether a system or a program keeps it for itself, such as ``__MACOSX`` and ``.ipynb_checkpoints``."""
-    return any(part.startswith((".", "__")) for part in path.parts)
+    return name.startswith((".", "__"))
