@@ -143,6 +143,15 @@ def test_components_and_the_largest_one():
     assert subgraph(graph, nodes).dense().tolist() == [[0, 1, 0], [0, 0, 1], [0, 0, 0]]
 
 
+def test_weights_of_zero_do_not_connect():
+    graph = gaussian_affinity(torch.tensor([[0.0], [0.1], [40.0], [40.1]]), 3, sigma=0.5)
+    assert len(graph.columns) == 12
+    assert connected_components(graph).tolist() == [0, 0, 1, 1]
+    assert connectivity(graph, torch.tensor([0, 0, 1, 1])).holds
+    assert connectivity(graph, torch.tensor([0, 0, 0, 1])).components == [2, 1]
+    assert (graph.values == 0).sum() == 4
+
+
 def test_connectivity_names_what_the_theory_misses():
     x = torch.cat([torch.randn(30, 2) * 0.1, torch.randn(30, 2) * 0.1 + 5])
     subclasses = torch.arange(2).repeat_interleave(30)
