@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, v
 
 from evolvent._core.checks import check_choice, check_not_negative, check_positive, check_whole, described
 from evolvent._core.errors import ConfigError, ShapeError
-from evolvent.estimators.competition import label_flow
+from evolvent.estimators.competition import spread_labels
 from evolvent.estimators.point_graph import PointGraph
 from evolvent.estimators.progress import ProgressLine
 from evolvent.graphs import Search, SparseMatrix, undirected
@@ -115,10 +115,9 @@ class DiffusionClassifier(ClassifierMixin, BaseEstimator):
                 self._graph = PointGraph(X, self.n_neighbors, search, progress.stage("neighbours"))
                 weights, owner = self._graph.weights, self._graph.owner
             labels = _labels_of_nodes(numbers, owner, len(weights), len(self.classes_))
-            shares = label_flow(
-                weights, labels, time=self.diffusion_time, rounds=self.rounds, own_labels=self.own_labels, prior=prior,
-                stage=progress.stage,
-            )  # fmt: skip
+            shares = spread_labels(
+                weights, labels, self.diffusion_time, self.rounds, self.own_labels, prior, progress.stage
+            )
         labelled = labels.any(dim=1, keepdim=True)
         shares = torch.where(labelled, labels / labels.sum(dim=1, keepdim=True).clamp_min(1), shares)
         self._node_shares = shares.double().numpy()

@@ -23,6 +23,7 @@ from evolvent.graphs import (
     largest_eigenvalue,
     largest_stable_step,
 )
+from evolvent.graphs.solve import in_float64, is_stiff
 from evolvent.operators._contract import DiffusionOperator
 
 FlowMethod: TypeAlias = Literal["explicit", "implicit", "exponential"]
@@ -75,7 +76,9 @@ class GraphDiffusion(DiffusionOperator):
     def solve(self, u: Tensor, h: float) -> Tensor:
         r""":math:`(I + h L)^{-1} u` by conjugate gradients, of the normal equations if the graph is directed."""
         self._check_nodes(u)
-        return _linear(u, lambda v: self._solve(v, h), lambda v: self._transposed._solve(v, h))
+        stiff = is_stiff(h * self._bound / 2)
+        twin = self._precise if stiff else self
+        return _linear(u, lambda v: twin._solve(v, h, stiff), lambda v: twin._transposed._solve(v, h, stiff))
 
     def flow(
         self,
@@ -94,7 +97,8 @@ class GraphDiffusion(DiffusionOperator):
             \text{exponential: } e^{-t L} u
 
         The exponential is a sum of Chebyshev polynomials of :math:`L` (for directed graphs of powers of
-        :math:`W`), exact to rounding; it and the implicit method are stable for every :math:`t`.
+        :math:`W`), exact to rounding; it and the implicit method are stable for every :math:`t`. Long implicit steps
+        are computed in float64.
 
         Args:
             u: features of the nodes.
@@ -104,7 +108,8 @@ class GraphDiffusion(DiffusionOperator):
             allow_unstable: run explicit steps that are too large for the graph, with a warning.
 
         Raises:
-            ConfigError: if the explicit method would be unstable; see :meth:`check_step`.
+            ConfigError: if the explicit method would be unstable, see :meth:`check_step`; if an implicit step is too
+                long even for float64.
         """
         check_choice("flow", method, get_args(FlowMethod))
         check_not_negative(time=time)
@@ -189,14 +194,22 @@ class GraphDiffusion(DiffusionOperator):
         twin.laplacian, twin._propagators = self.laplacian.T, {}
         return twin
 
-    def _solve(self, u: Tensor, h: float) -> Tensor:
+    @cached_property
+    def _precise(self) -> GraphDiffusion:
+        """The operator in float64; its Laplacian annihilates constants to that precision."""
+        L = in_float64(self.laplacian)
+        return GraphDiffusion(L.with_values(torch.where(L.rows == L.columns, 0.0, -L.values)))
+
+    def _solve(self, u: Tensor, h: float, stiff: bool) -> Tensor:
         if u.is_complex():
-            return torch.view_as_complex(self._solve(torch.view_as_real(u.resolve_conj()), h))
-        A = self.propagator(-h).to(u.device, u.dtype)
+            return torch.view_as_complex(self._solve(torch.view_as_real(u.resolve_conj()), h, stiff))
+        b = u.double() if stiff else u
+        A = self.propagator(-h).to(b.device, b.dtype)
         if A.is_symmetric:
-            return conjugate_gradients(A.product, u, A.diagonal())
+            enough = 4 * torch.finfo(u.dtype).eps
+            return conjugate_gradients(A.product, b, A.diagonal(), tolerance=enough).to(u.dtype)
         squares = A.T.with_values(A.T.values.square()).row_sums()
-        return conjugate_gradients(lambda v: A.T.product(A.product(v)), A.T.product(u), squares)
+        return conjugate_gradients(lambda v: A.T.product(A.product(v)), A.T.product(b), squares).to(u.dtype)
 
     def _exponential(self, u: Tensor, time: float) -> Tensor:
         if self.laplacian.is_symmetric:
