@@ -88,6 +88,7 @@ class GraphDiffusion(DiffusionOperator):
         substeps: int = 1,
         *,
         allow_unstable: bool = False,
+        unit: float = 1.0,
     ) -> Tensor:
         r"""Follow :math:`u' = -L u` for some time.
 
@@ -106,6 +107,7 @@ class GraphDiffusion(DiffusionOperator):
             method: which of the three.
             substeps: :math:`r`; the exponential needs none.
             allow_unstable: run explicit steps that are too large for the graph, with a warning.
+            unit: of times in messages, such as the step size of a network by which its strength is multiplied.
 
         Raises:
             ConfigError: if the explicit method would be unstable, see :meth:`check_step`; if an implicit step is too
@@ -122,7 +124,7 @@ class GraphDiffusion(DiffusionOperator):
         if method == "exponential":
             return _linear(u, lambda v: self._exponential(v, time), lambda v: self._transposed._exponential(v, time))
         if not torch.compiler.is_compiling():
-            self.check_step(time / substeps, substeps, allow_unstable)
+            self.check_step(time / substeps, substeps, allow_unstable, unit)
         matrix = self.propagator(time / substeps)
         return _linear(u, lambda v: _power(matrix, v, substeps), lambda v: _power(matrix.T, v, substeps))
 
@@ -143,15 +145,17 @@ class GraphDiffusion(DiffusionOperator):
         r"""The largest :math:`\gamma` with which explicit steps do not grow."""
         return largest_stable_step(self.laplacian)
 
-    def check_step(self, step: float, substeps: int = 1, allow_unstable: bool = False) -> None:
+    def check_step(self, step: float, substeps: int = 1, allow_unstable: bool = False, unit: float = 1.0) -> None:
         r"""Refuse explicit steps :math:`\gamma` with :math:`\gamma \lambda_{max} > 2`, or just warn of them.
+
+        Messages count :math:`\gamma` in multiples of ``unit``.
 
         Raises:
             ConfigError: with the largest stable step, and what would do in its place.
         """
         if step * self._bound <= 2 or step <= self.largest_stable_step * (1 + 1e-6):
             return
-        largest = self.largest_stable_step
+        step, largest = step / unit, self.largest_stable_step / unit
         graph, stable = ("graph", "stable") if self.laplacian.is_symmetric else ("directed graph", "surely stable")
         if allow_unstable:
             warnings.warn(
