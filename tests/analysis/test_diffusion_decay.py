@@ -71,6 +71,18 @@ def test_the_dot_product_may_let_energy_rise():
     assert not all(found)
 
 
+@pytest.mark.parametrize("value", [1.0, 0.1, 0.0])
+@pytest.mark.parametrize("kind", SYMMETRIC)
+def test_rounding_of_constants_is_no_rise(kind, value):
+    assert diffusion_decay(SYMMETRIC[kind](4), torch.full((2, 4, 5, 5), value)).decays
+
+
+@pytest.mark.parametrize("end_time", [-1.0, 0.0, float("nan"), float("inf")])
+def test_times_at_which_nothing_ends(end_time):
+    with pytest.raises(ConfigError, match="end_time must be positive and finite"):
+        diffusion_decay(SYMMETRIC["gaussian"](2), torch.randn(1, 2, 3, 3), end_time=end_time)
+
+
 def test_a_constant_image_stays():
     found = diffusion_decay(SYMMETRIC["gaussian"](2), torch.ones(1, 2, 3, 3), steps=2)
     assert found.variance == pytest.approx([0.0] * 3, abs=1e-20)

@@ -123,6 +123,8 @@ def test_rates_of_simple_graphs():
     assert predicted_rate(SparseMatrix.from_dense(apart), 0.5) == 0
     with pytest.raises(ConfigError, match="four diameters"):
         measured_rate([1.0, 0.5])
+    pairs = gaussian_affinity(torch.tensor([[0.0], [0.5], [80.0], [80.5]]), 4, sigma=0.5)  # weights of 0 between them
+    assert predicted_rate(pairs, 0.5) == pytest.approx(-2 * math.log(1 - math.exp(-1)))
     nodes = torch.arange(5000)
     many = SparseMatrix.from_entries(nodes, nodes.roll(1), torch.ones(5000), (5000, 5000))
     with pytest.raises(ConfigError, match="4096"):

@@ -61,6 +61,16 @@ def test_dirichlet_sizes_have_the_variance_of_the_distribution():
     assert shares.var(1).tolist() == pytest.approx([variance] * way, rel=0.15)
 
 
+@pytest.mark.parametrize("alpha", [0.02, 2e-3, 1e-4, 1e-9])
+def test_hardly_any_alpha_leaves_one_class_in_each_query(alpha):
+    many = torch.arange(5).repeat_interleave(100)
+    episodes = Episodes(torch.zeros(500, 1), many, 400, way=5, shot=1, query=15, alpha=alpha)
+    labels = episodes.take(torch.arange(400), 0, 0).labels[:, 5:]
+    counts = torch.stack([(labels == c).sum(1) for c in range(5)], dim=1)
+    assert counts.amax(1).double().mean() > 75 * (1 - 5 * alpha) - 1e-9
+    assert counts.argmax(1).bincount(minlength=5).tolist() == pytest.approx([80] * 5, abs=40)
+
+
 @given(st.lists(st.integers(0, 30), min_size=2, max_size=6), st.integers(0, 40), st.integers(0, 99))
 def test_apportionment_adds_up_and_keeps_within_the_room(room, total, seed):
     total = min(total, sum(room))

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evolvent.data import GraphData
-from evolvent.data.graph_set import graph_of_edges
-from evolvent.errors import DataError
+from evolvent.data.graph_set import NodeSplit, graph_of_edges
+from evolvent.errors import ConfigError, DataError
 from evolvent.graphs import SparseMatrix, connected_components
 
 
@@ -79,6 +79,39 @@ def test_seeds_give_different_splits():
 def test_a_class_with_too_few_nodes():
     with pytest.raises(DataError, match="class a has 6 nodes, but 4 for training and 3"):
         ring().random_split(0, train=4, validation=3)
+
+
+@pytest.mark.parametrize("sizes", [{"train": -1}, {"train": 0}, {"validation": -5}, {"train": 2.5}])
+def test_numbers_of_nodes_that_no_split_has(sizes):
+    with pytest.raises(ConfigError, match="whole number"):
+        ring().random_split(0, **sizes)
+
+
+def test_random_splits_leave_nodes_for_test():
+    with pytest.raises(DataError, match="leave none for test"):
+        ring().random_split(0, train=4, validation=2)
+
+
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        ({"train": []}, "part train .* is empty"),
+        ({"validation": []}, "part validation .* is empty"),
+        ({"test": []}, "part test .* is empty"),
+        ({"test": [4, 5, 11]}, "1 of 3 nodes in the part test .* no class"),
+        ({"test": [1, 2, 4]}, "names 2 of its 7 nodes more than once"),
+        ({"train": [0, 0, 1]}, "names 1 of its 6 nodes more than once"),
+    ],
+)
+def test_published_splits_that_cannot_be_used(changes, complaint):
+    parts = {"train": [0, 1], "validation": [2, 3], "test": [4]}
+    labels = torch.tensor([0, 1] * 5 + [0, -1])
+    good = NodeSplit(**{name: torch.tensor(nodes) for name, nodes in parts.items()})
+    assert ring(labels=labels, split=good).public_split() is good
+    bad = NodeSplit(**{name: torch.tensor(nodes, dtype=torch.int64) for name, nodes in (parts | changes).items()})
+    with pytest.raises(DataError, match=complaint) as error:
+        ring(labels=labels, split=bad).public_split()
+    assert len(str(error.value)) < 300
 
 
 def test_the_largest_component_keeps_features_and_labels():

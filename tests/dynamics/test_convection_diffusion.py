@@ -1,5 +1,7 @@
 """Convection-diffusion on graphs: Lie-Trotter steps are the published ones, dropout is dropout, graphs are bound."""
 
+import re
+
 import pytest
 import torch
 from torch.nn import functional as F
@@ -11,7 +13,7 @@ from evolvent.errors import ConfigError
 from evolvent.gradients import make_strategy
 from evolvent.graphs import gaussian_affinity, normalise
 from evolvent.integrators import Euler, LieTrotter
-from evolvent.operators import GraphDiffusion
+from evolvent.operators import GraphDiffusion, UnstableDiffusionWarning
 from evolvent.testing import check_gradient
 
 
@@ -131,14 +133,34 @@ def test_explicit_steps_are_checked_on_the_graph():
     assert on_graph(evolution(gamma=100.0, flow="implicit"), graph())(x).isfinite().all()
 
 
+@pytest.mark.parametrize("dropout", [0.0, 0.5])
+def test_strengths_in_messages_are_those_that_were_given(dropout):
+    W, x = graph(kind="symmetric"), torch.randn(20, 3, dtype=torch.float64)
+
+    def halved(gamma, steps, allowed=False):
+        f = ConvectionDiffusion(convection(), gamma, steps, dropout=dropout, allow_unstable=allowed)
+        return on_graph(Evolution([f], LieTrotter(Euler()), step_size=0.5), W)
+
+    largest = 2 * GraphDiffusion(W).largest_stable_step
+    with pytest.raises(ConfigError, match=f"gamma = 8 is too large.* at most {largest:.4g} is stable") as said:
+        halved(8.0, 3)(x)
+    [(steps, strength)] = re.findall(r"take (\d+) steps of ([\d.]+) instead of 3", str(said.value))
+    assert int(steps) * float(strength) == pytest.approx(24, rel=1e-3)
+    halved(float(strength), int(steps))(x)
+    with pytest.warns(UnstableDiffusionWarning, match=f"steps of 8 exceed {largest:.4g}"):
+        halved(8.0, 3, allowed=True)(x)
+
+
 def test_no_diffusion_needs_no_graph():
     flow, x = evolution(gamma=0.0), torch.randn(20, 3, dtype=torch.float64)
     torch.testing.assert_close(flow(x), on_graph(flow, graph())(x))
 
 
 def test_strange_options():
-    with pytest.raises(ConfigError, match="exponential flow is one step"):
+    with pytest.raises(ConfigError, match=r"exponential flow is one step.* Set dropout to 0"):
         ConvectionDiffusion(convection(), 1.0, flow="exponential", dropout=0.5)
+    ConvectionDiffusion(convection(), 0.0, flow="exponential", dropout=0.5)
+    ConvectionDiffusion(convection(), 1.0, 0, flow="exponential", dropout=0.5)
     with pytest.raises(ConfigError, match="gamma"):
         ConvectionDiffusion(convection(), -1.0)
     assert "gamma=0.3" in repr(evolution())

@@ -5,6 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from evolvent.errors import ConfigError, DataError, ShapeError
 from evolvent.estimators import PointGraph, label_flow
 from evolvent.graphs import SparseMatrix, connected_components
 
@@ -40,6 +41,49 @@ def test_without_rounds_it_is_an_implicit_step_with_classes_divided_by_their_sum
     found = label_flow(graph, labels, time=time, rounds=0)
     if bool((heat.sum(1) > 0.05 * heat.sum(1).mean()).all()):  # else heat has not reached all nodes
         torch.testing.assert_close(found, heat / heat.sum(1, keepdim=True), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("time", [1e4, 1e6, 1e9])
+def test_long_times_are_as_exact_as_short_ones(time):
+    graph, labels = random_graph(1, 40), at((0, 1, 2), 40)
+    dense = graph.dense()
+    degrees = dense.sum(1).diag()
+    heat = torch.linalg.solve(degrees + time * (degrees - dense), labels)
+    heat = heat / heat.sum(0)
+    found = label_flow(graph.to(dtype=torch.float32), labels, time=time, rounds=0)
+    assert found.dtype == torch.float32
+    torch.testing.assert_close(found.double(), heat / heat.sum(1, keepdim=True), rtol=1e-5, atol=1e-6)
+    with pytest.raises(ConfigError, match="shorter time"):
+        label_flow(graph, labels, time=1e12)
+
+
+@pytest.mark.parametrize("kind", [torch.float32, torch.int64, torch.bool])
+def test_labels_of_any_kind_are_taken(kind):
+    graph = random_graph(1, 12)
+    found = label_flow(graph, at((0, 1), 12).to(kind))
+    torch.testing.assert_close(found, label_flow(graph, at((0, 1), 12)))
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "complaint"),
+    [
+        ({"weights": path(12).dense()}, ShapeError, "SparseMatrix"),
+        ({"weights": SparseMatrix.from_dense(torch.ones(12, 12).triu())}, DataError, "directed"),
+        ({"weights": path(12, -torch.ones(11))}, DataError, "at least 0"),
+        ({"labels": at((0, 1), 6)}, ShapeError, r"\(12, classes\)"),
+        ({"labels": torch.zeros(12, dtype=torch.int64)}, ShapeError, r"\(12, classes\)"),
+        ({"labels": torch.zeros(12, 2)}, DataError, "all 0"),
+        ({"labels": torch.full((12, 2), -1.0)}, DataError, "negative"),
+        ({"time": -1.0}, ConfigError, "time"),
+        ({"time": float("nan")}, ConfigError, "time"),
+        ({"rounds": -1}, ConfigError, "rounds"),
+        ({"own_labels": -1.0}, ConfigError, "own_labels"),
+    ],
+)
+def test_what_cannot_spread_is_refused(changes, error, complaint):
+    with pytest.raises(error, match=complaint) as said:
+        label_flow(**{"weights": path(12), "labels": at((0, 11), 12)} | changes)
+    assert len(str(said.value)) < 300
 
 
 @given(st.integers(0, 10**6))

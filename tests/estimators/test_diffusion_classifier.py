@@ -128,9 +128,13 @@ def test_components_without_label_are_not_classified():
         (np.array(["cat", "dog", None], dtype=object), -1),
         (np.array(["cat", "dog", float("nan")], dtype=object), -1),
         (np.array(["cat", "dog", -1], dtype=object), -1),
+        (np.array([3, 7, None], dtype=object), -1),
+        (np.array([3, 7, -1], dtype=object), -1),
+        (np.array([False, True, None], dtype=object), -1),
+        (np.array([0.0, 1.0, float("nan")], dtype=object), -1),
         (np.array([0.0, 1.0, -1.0]), -1.0),
     ],
-    ids=["strings", "None", "NaN", "objects", "floats"],
+    ids=["strings", "None", "NaN", "objects", "None of ints", "ints", "None of bools", "NaN of floats", "floats"],
 )
 def test_marks_of_points_without_label(labels, mark):
     y = np.repeat(labels, 20)
@@ -138,6 +142,7 @@ def test_marks_of_points_without_label(labels, mark):
     model = ev.DiffusionClassifier().fit(blobs(0, 100, 200), y)
     assert model.classes_.tolist() == labels[:2].tolist()
     assert model.transduction_.tolist() == [labels[0]] * 20 + [labels[1]] * 20 + [mark] * 20
+    assert model.score(blobs(0, 100, 200), y) == 1
 
 
 def test_a_row_without_weights_is_not_classified():
@@ -233,6 +238,24 @@ def test_missing_values_of_pandas_mark_points_without_label(kind):
     assert model.classes_.tolist() == ["cat", "dog"]
     assert model.transduction_.tolist() == ["cat"] * 20 + ["dog"] * 20
     assert model.score(blobs(0, 100), y) == 1
+
+
+@pytest.mark.parametrize("kind", ["Int64", "boolean", "object"])
+def test_missing_values_among_numbers_of_pandas(kind):
+    pandas = pytest.importorskip("pandas")
+    y = pandas.Series([0, *[pandas.NA] * 19, 1, *[pandas.NA] * 19]).astype(kind)
+    model = ev.DiffusionClassifier().fit(blobs(0, 100), y.astype(object))
+    assert model.transduction_.tolist() == [0] * 20 + [1] * 20
+    if kind != "object":
+        with pytest.raises(ConfigError, match=r"astype\(object\)"):
+            ev.DiffusionClassifier().fit(blobs(0, 100), y)
+
+
+@pytest.mark.parametrize("kind", ["csr", "csc", "coo", "dia", "bsr", "lil", "dok"])
+def test_sparse_graphs_of_any_kind_are_scored(kind):
+    graph, y = block_diag([np.ones((3, 3)), np.ones((2, 2))]).asformat(kind), np.array([0, -1, -1, 1, -1])
+    model = ev.DiffusionClassifier(metric="precomputed").fit(graph, y)
+    assert model.score(graph, y) == model.score(graph, [0, 0, 0, 1, 1]) == 1
 
 
 def test_values_that_are_not_finite_are_refused_in_one_line(moons):

@@ -2,6 +2,7 @@
 
 import pytest
 
+from evolvent.errors import ConfigError
 from evolvent.experiments.catalogue import load_recipe
 from evolvent.experiments.grid import run_grid
 from evolvent.experiments.record import read_record
@@ -38,6 +39,19 @@ def test_moons_are_separated_with_diffusion_only(tmp_path):
     flow, training = findings.animations
     assert flow.frames.shape == (10, 240, 2)
     assert training.captions[-1] == "epoch 10"
+
+
+def test_steps_are_refused_by_the_graph_of_the_training_alone(tmp_path):
+    def run(folder, *settings):
+        options = "model.options={n_top: 25, diffusion_steps: 50, normalisation: symmetric, include_self: false}"
+        chosen = ["seeds=[0]", "training.steps=10", "data.points=200", options, *settings]
+        recipe = load_recipe("diffresnet-figure11", chosen).model_copy(update={"variants": {"diffusion": {}}})
+        return run_grid(recipe, tmp_path / folder)["diffusion-seed0"]
+
+    [result, other] = [run(f"{gamma:g}", f"model.options.gamma={gamma}") for gamma in (0.9, 1.2)]  # stable up to 1.56
+    assert result.cost == other.cost
+    with pytest.raises(ConfigError, match=r"at most 1\.5"):
+        run("refused", "model.options.gamma=1.7")
 
 
 @pytest.mark.slow

@@ -119,6 +119,17 @@ def test_eigenvalues_are_those_of_the_dense_matrix(count):
     assert largest_stable_step(L) == pytest.approx(2 / expected[-1].item() if count > 1 else math.inf)
 
 
+@pytest.mark.parametrize("count", [0, 1, 40])
+def test_graphs_without_edges_have_eigenvalues_of_zero(count):
+    empty = SparseMatrix.from_dense(torch.zeros(count, count))
+    for L in (empty, laplacian(empty)):
+        assert largest_eigenvalue(L) == 0
+        assert largest_stable_step(L) == math.inf
+        assert smallest_eigenvalues(L, 3) == [0] * min(count, 3)
+    with pytest.raises(ConfigError, match="count must be a whole number of at least 1"):
+        smallest_eigenvalues(empty, 0)
+
+
 def test_a_directed_graph_has_a_stable_step_but_no_lanczos():
     L = laplacian(normalise(gaussian_affinity(torch.randn(40, 2), 5, sigma=0.5), "row"))
     with pytest.raises(ConfigError, match="symmetric"):
@@ -141,6 +152,15 @@ def test_components_and_the_largest_one():
     assert nodes.tolist() == [0, 3, 5]
     assert largest_component(SparseMatrix.from_dense(torch.zeros(0, 0))).tolist() == []
     assert subgraph(graph, nodes).dense().tolist() == [[0, 1, 0], [0, 0, 1], [0, 0, 0]]
+
+
+def test_weights_of_zero_do_not_connect():
+    graph = gaussian_affinity(torch.tensor([[0.0], [0.1], [40.0], [40.1]]), 3, sigma=0.5)
+    assert len(graph.columns) == 12
+    assert connected_components(graph).tolist() == [0, 0, 1, 1]
+    assert connectivity(graph, torch.tensor([0, 0, 1, 1])).holds
+    assert connectivity(graph, torch.tensor([0, 0, 0, 1])).components == [2, 1]
+    assert (graph.values == 0).sum() == 4
 
 
 def test_connectivity_names_what_the_theory_misses():

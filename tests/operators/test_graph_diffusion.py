@@ -55,6 +55,29 @@ def test_no_strength_is_too_large_for_implicit_and_exponential_flows(kind, metho
     assert diffusion(found).norm() < diffusion(u).norm()
 
 
+@pytest.mark.parametrize("kind", ["ring", *KINDS])
+@pytest.mark.parametrize("time", [1e4, 1e6, 1e8])
+def test_long_implicit_steps_are_exact(kind, time, dtype):
+    node = torch.arange(60)
+    ring = SparseMatrix.from_entries(node, node.roll(1), torch.ones(60), (60, 60))
+    weights = ring.plus(ring.T) if kind == "ring" else graph(kind, 60, torch.float32)
+    dense = weights.dense().double()
+    dense = dense if kind == "row" else (dense + dense.T) / 2
+    u = torch.cat([torch.randn(60, 2), torch.ones(60, 1)], dim=1).to(dtype)
+    expected = torch.linalg.solve(torch.eye(60) + time * (dense.sum(1).diag() - dense), u.double())
+    found = GraphDiffusion(weights).flow(u, time, "implicit")
+    assert found.dtype == dtype
+    torch.testing.assert_close(found.double(), expected, rtol=0, atol=1e-6)
+
+
+def test_implicit_steps_beyond_float64_are_refused():
+    u = torch.ones(30, 1)
+    with pytest.raises(ConfigError, match="more substeps") as said:
+        GraphDiffusion(graph("row")).flow(u, 1e12, "implicit")
+    assert len(str(said.value)) < 300
+    torch.testing.assert_close(GraphDiffusion(graph("row")).flow(u, 1e9, "implicit", 10), u)
+
+
 @given(st.sampled_from(KINDS), st.sampled_from(["explicit", "implicit", "exponential"]), st.integers(2, 12))
 def test_gradients_are_flows_of_the_transpose(kind, method, count):
     diffusion = GraphDiffusion(graph(kind, count))

@@ -53,6 +53,16 @@ METHODS = [
 ]
 
 
+@pytest.mark.parametrize("method", ["prototype", "diffusion"])
+@pytest.mark.parametrize("offset", [100, 5000])
+def test_features_far_from_the_origin_are_classified_as_near_ones(method, offset):
+    batch = episodes(noise=3.0, tasks=20)
+    points = (batch.points + offset).float()
+    far, near = (batch._replace(points=moved) for moved in (points, points.double() - offset))
+    expected = Classifier(method).classify(near, network("resnet_fewshot"), Descent([0.1]))
+    assert torch.equal(Classifier(method).classify(far, network("resnet_fewshot"), Descent([0.1])), expected)
+
+
 @pytest.mark.parametrize(("method", "name"), METHODS)
 @pytest.mark.parametrize("reading", ["paper", "code"])
 def test_every_method_separates_what_is_apart(method, name, reading):

@@ -9,7 +9,7 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
-from evolvent._core.checks import check_whole
+from evolvent._core.checks import check_positive, check_whole
 from evolvent._core.errors import ConfigError
 from evolvent.operators import FractionalLaplacian, NonlocalDiffusion, NonlocalOperator
 
@@ -34,9 +34,9 @@ class DiffusionDecay:
 
     @property
     def decays(self) -> bool:
-        """Whether neither energy nor variance ever rises by more than rounding."""
+        """Whether neither energy nor variance ever rises by more than rounding of the features."""
         return all(
-            after <= before + 1e-12 * values[0]
+            after <= before + 1e-12 * self.energy[0]
             for values in (self.energy, self.variance)
             for before, after in pairwise(values)
         )
@@ -67,7 +67,7 @@ def diffusion_decay(
     >>> diffusion_decay(L, torch.randn(2, 4, 5, 5)).decays
     True
     """
-    _check(operator, u0, steps)
+    _check(operator, u0, end_time, steps)
     matrix = diffusion_matrix(operator, u0)
     u = u0.double().flatten(2).mT  # (B, N, C)
     end_time = _time_scale(matrix, u) if end_time is None else end_time
@@ -102,7 +102,7 @@ def diffusion_matrix(operator: NonlocalOperator, x: Tensor) -> Tensor:
     return wide.damping_sign * columns.flatten(2).mT
 
 
-def _check(operator: NonlocalOperator, u0: Tensor, steps: int) -> None:
+def _check(operator: NonlocalOperator, u0: Tensor, end_time: float | None, steps: int) -> None:
     if not isinstance(operator, NonlocalDiffusion | FractionalLaplacian):
         raise ConfigError(
             f"{type(operator).__name__} sums strips and not their differences, so it is not a diffusion. "
@@ -113,6 +113,8 @@ def _check(operator: NonlocalOperator, u0: Tensor, steps: int) -> None:
     if u0.shape[2] * u0.shape[3] > _PIXELS:
         raise ConfigError(f"the matrix of all pairs is for up to {_PIXELS} pixels, got {tuple(u0.shape[2:])}.")
     check_whole(steps=steps)
+    if end_time is not None:
+        check_positive(end_time=end_time)
 
 
 def _fluctuation(u: Tensor) -> Tensor:

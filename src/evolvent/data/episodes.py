@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import torch
@@ -11,6 +12,8 @@ from evolvent._core.checks import check_positive, check_whole, described
 from evolvent._core.errors import DataError
 from evolvent._core.randomness import Stream, key, uniform
 from evolvent.data.source import Source
+
+_SMALLEST = 1e-300  # draw of a gamma distribution that is trusted
 
 
 class EpisodeBatch(NamedTuple):
@@ -120,13 +123,9 @@ class Episodes(Source):
         """
         if self.alpha is None:
             return torch.full_like(classes, self.query)
-        from scipy.special import gammaincinv
-
         index = rows[:, None] * self.way + torch.arange(self.way)
         levels = uniform(index, *key(Stream.EPISODE_SIZES, seed, epoch)).double().clamp_(min=2.0**-25)
-        draws = torch.from_numpy(gammaincinv(self.alpha, levels.numpy())).clamp_(min=1e-300)
-        shares = draws / draws.sum(1, keepdim=True)
-        return _apportioned(shares, self.way * self.query, self._sizes[classes] - self.shot)
+        return _apportioned(_dirichlet(self.alpha, levels), self.way * self.query, self._sizes[classes] - self.shot)
 
     def _check_sizes(self) -> None:
         sizes, way = self._sizes, self.way
@@ -158,6 +157,22 @@ def _check_points(points: Tensor, labels: Tensor) -> None:
         raise DataError(f"labels of episodes are classes 0, 1, ..., got {int(labels.min())}. Leave such points out.")
     if points.is_floating_point() and not bool(points.isfinite().all()):
         raise DataError("some points of the episodes are NaN or infinite. Leave them out or fill them in.")
+
+
+def _dirichlet(alpha: float, levels: Tensor) -> Tensor:
+    r"""Shares of a symmetric Dirichlet distribution: quantiles of the gamma distribution, divided by their sum.
+
+    Quantiles too small for float64 are known by their logarithms, from :math:`P(\alpha, x) \approx x^\alpha /
+    \Gamma(\alpha + 1)`.
+
+    Shape: levels (T, way) between 0 and 1 to the same.
+    """
+    from scipy.special import gammaincinv
+
+    found = torch.from_numpy(gammaincinv(alpha, levels.numpy()))
+    draws, tiny = found.clamp(min=_SMALLEST), found < _SMALLEST
+    logarithms = torch.where(tiny, (levels.log() + math.lgamma(alpha + 1)) / alpha, draws.log())
+    return torch.where(tiny.any(1, keepdim=True), logarithms.softmax(1), draws / draws.sum(1, keepdim=True))
 
 
 def _apportioned(shares: Tensor, total: int, room: Tensor) -> Tensor:

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from evolvent._core.checks import check_whole
 from evolvent._core.errors import DataError
 from evolvent._core.randomness import Stream, key, permutation
 from evolvent.data.datasets import CatalogueEntry
@@ -86,10 +87,11 @@ class GraphData:
         """The published split.
 
         Raises:
-            DataError: if there is none.
+            DataError: if there is none, or it cannot be used: each part needs nodes, all with a class and in no other.
         """
         if self.split is None:
             raise DataError(f"{self.name} has no published split, or a part of it was taken. Use random splits.")
+        _check_split(self.name, self.split, self.labels)
         return self.split
 
     def random_split(self, seed: int, train: int = 20, validation: int = 30) -> NodeSplit:
@@ -100,8 +102,10 @@ class GraphData:
             train, validation: nodes of each class.
 
         Raises:
-            DataError: if a class has too few nodes.
+            DataError: if a class has too few nodes, or none is left for test.
         """
+        check_whole(1, train=train)
+        check_whole(0, validation=validation)
         order = permutation(len(self), *key(Stream.NODES, seed))
         parts: tuple[list[Tensor], ...] = ([], [], [])
         for number, name in enumerate(self.classes):
@@ -114,7 +118,13 @@ class GraphData:
             sizes = [train, validation, len(nodes) - train - validation]
             for part, some in zip(parts, nodes.split(sizes), strict=True):
                 part.append(some)
-        return NodeSplit(*(torch.cat(part).sort().values for part in parts))
+        split = NodeSplit(*(torch.cat(part).sort().values for part in parts))
+        if not len(split.test):
+            raise DataError(
+                f"{self.name}: {train} nodes of each class for training and {validation} for validation leave none for "
+                "test. Ask for fewer of each class."
+            )
+        return split
 
 
 def load_graph(name: str, folder: str | os.PathLike[str] | None = None) -> GraphData:
@@ -183,6 +193,23 @@ def _split_part(name: str, nodes: np.ndarray, count: int) -> Tensor:
     if nodes.ndim != 1 or (nodes.size and not 0 <= nodes.min() <= nodes.max() < count):
         raise DataError(f"{name}: the published split must name nodes 0 ... {count - 1}.")
     return torch.from_numpy(np.sort(nodes.astype(np.int64)))
+
+
+def _check_split(name: str, split: NodeSplit, labels: Tensor) -> None:
+    for part, nodes in vars(split).items():
+        if not len(nodes):
+            raise DataError(f"{name}: the part {part} of the published split is empty. Add nodes or use random splits.")
+        if unknown := int((labels[nodes] < 0).sum()):
+            raise DataError(
+                f"{name}: {unknown} of {len(nodes)} nodes in the part {part} of the published split have no class. "
+                "Leave them out of it, or use random splits."
+            )
+    every = torch.cat(list(vars(split).values()))
+    if twice := len(every) - len(every.unique()):
+        raise DataError(
+            f"{name}: the published split names {twice} of its {len(every)} nodes more than once. Name each in one "
+            "part, or use random splits."
+        )
 
 
 def _some_rows(matrix: SparseMatrix, rows: Tensor) -> SparseMatrix:

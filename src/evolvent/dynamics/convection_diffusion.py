@@ -40,7 +40,8 @@ class ConvectionDiffusion(SplitDynamics):
         gamma: strength :math:`\gamma` of one diffusion step; 0 for none.
         diffusion_steps: :math:`r`.
         flow: how the diffusion is followed; see :meth:`~evolvent.operators.GraphDiffusion.flow`.
-        dropout: share of the features that is dropped in training with each step of diffusion.
+        dropout: share of the features that is dropped in training with each step of diffusion; 0 for the exponential
+            flow, which is one step.
         dropout_place: ``"after"`` each step, as the paper has it, or ``"before"``, as its code does.
         allow_unstable: run explicit steps that are too large for the graph, with a warning.
 
@@ -71,8 +72,11 @@ class ConvectionDiffusion(SplitDynamics):
         check_whole(0, diffusion_steps=diffusion_steps)
         check_share(dropout=dropout)
         check_choice("dropout_place", dropout_place, ("after", "before"))
-        if dropout and flow == "exponential":
-            raise ConfigError("the exponential flow is one step, so nothing can be dropped in between. Leave dropout.")
+        if dropout and flow == "exponential" and gamma * diffusion_steps > 0:
+            raise ConfigError(
+                f"the exponential flow is one step, in which nothing can be dropped, got dropout {dropout:g}. Set "
+                "dropout to 0, or flow to explicit or implicit."
+            )
         self.convection = convection
         self.gamma, self.diffusion_steps = float(gamma), diffusion_steps
         self.flow: FlowMethod = flow
@@ -110,10 +114,10 @@ class ConvectionDiffusion(SplitDynamics):
         step = self.gamma * h
         if not (self.dropout and self.training):
             time, count, unstable = self.time * h, self.diffusion_steps, self.allow_unstable
-            return self.diffusion.flow(u, time, self.flow, count, allow_unstable=unstable)
+            return self.diffusion.flow(u, time, self.flow, count, allow_unstable=unstable, unit=h)
         if self.flow == "explicit":
             if not torch.compiler.is_compiling():
-                self.diffusion.check_step(step, self.diffusion_steps, self.allow_unstable)
+                self.diffusion.check_step(step, self.diffusion_steps, self.allow_unstable, unit=h)
             first = self.dropout_place == "before"
             return diffuse_and_drop(u, self.diffusion.propagator(step), self.diffusion_steps, self.dropout, first)
         for _ in range(self.diffusion_steps):

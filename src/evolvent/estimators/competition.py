@@ -17,7 +17,17 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from evolvent.graphs import SparseMatrix, conjugate_gradients, connected_components, subgraph
+from evolvent._core.checks import check_not_negative, check_whole, described
+from evolvent._core.errors import DataError, ShapeError
+from evolvent.graphs import (
+    SparseMatrix,
+    check_graph,
+    check_weights,
+    conjugate_gradients,
+    connected_components,
+    subgraph,
+)
+from evolvent.graphs.solve import in_float64, is_stiff
 
 Tell: TypeAlias = Callable[[float], None]
 Stage: TypeAlias = Callable[[str], Tell]
@@ -61,13 +71,18 @@ def label_flow(
         weights: symmetric and not negative; loops have no effect.
         labels: heat of each class given to each node, 1 at labels.
         time: :math:`t`, in steps of a random walk; by default twice as many as there are nodes for each label, at most
-            100; labels spread 16 times as long if their heat would miss more than one connected node in twenty.
+            100; labels spread 16 times as long if their heat would miss more than one connected node in twenty. Times
+            over 2,000 are computed in float64.
         rounds: how often nodes take their class and spread it.
         own_labels: :math:`m`.
         prior: expected share of each class, (C,); by default all the same.
         stage: told the name of each part of the work, gives what is told the share that is done.
 
-    Shape: (N, N) and (N, C) to (N, C), rows of sum one or zero.
+    Shape: (N, N) and (N, C) to (N, C), rows of sum one or zero, in the precision of the weights.
+
+    Raises:
+        DataError: if the graph is directed or has negative weights, or there is no label.
+        ShapeError: if the labels are not of this shape.
 
     >>> path = SparseMatrix.from_dense(torch.diag(torch.ones(4), 1) + torch.diag(torch.ones(4), -1))
     >>> labels = torch.zeros(5, 2)
@@ -75,6 +90,25 @@ def label_flow(
     >>> label_flow(path, labels).argmax(1).tolist()[:2], label_flow(path, labels).argmax(1).tolist()[3:]
     ([0, 0], [1, 1])
     """
+    _check(weights, labels)
+    check_whole(0, rounds=rounds)
+    check_not_negative(own_labels=own_labels, time=0 if time is None else time)
+    return spread_labels(weights, labels.to(weights.dtype), time, rounds, own_labels, prior, stage)
+
+
+def spread_labels(
+    weights: SparseMatrix,
+    labels: Tensor,
+    time: float | None,
+    rounds: int,
+    own_labels: float,
+    prior: Tensor | None,
+    stage: Stage,
+) -> Tensor:
+    """:func:`label_flow` of weights and labels that are known to be right, and of one precision."""
+    kind = weights.dtype
+    if time is not None and is_stiff(time):
+        weights, labels = in_float64(weights), labels.double()
     weights, order = _neighbours_together(weights)
     flow = _Competition(_Heat(weights), labels[order], time, own_labels, prior, stage)
     found, known = flow.from_labels, flow.near_labels
@@ -86,8 +120,25 @@ def label_flow(
         before, classes = classes, flow.classes(found, known)
         if int((classes != before).sum()) < _FEW * len(classes):
             break
-    found = _rows_of_sum_one(found * flow.prior)
+    found = _rows_of_sum_one(found * flow.prior).to(kind)
     return torch.empty_like(found).index_copy_(0, order, found)
+
+
+def _check(weights: SparseMatrix, labels: Tensor) -> None:
+    check_graph(weights)
+    check_weights(weights)
+    if not weights.is_symmetric:
+        raise DataError(
+            "labels spread on undirected graphs, but this one is directed. Make it undirected: "
+            "evolvent.graphs.undirected(weights)."
+        )
+    if not isinstance(labels, Tensor) or labels.ndim != 2 or len(labels) != len(weights):
+        raise ShapeError(
+            f"labels on a graph of {len(weights)} nodes are a tensor ({len(weights)}, classes), 1 in the column of a "
+            f"node's class, got {described(labels)}."
+        )
+    if not bool((labels >= 0).all()) or not bool(labels.any()):
+        raise DataError("labels must be numbers of at least 0, one of them larger; some are negative or NaN, or all 0.")
 
 
 class _Competition:

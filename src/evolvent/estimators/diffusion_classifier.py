@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, v
 
 from evolvent._core.checks import check_choice, check_not_negative, check_positive, check_whole, described
 from evolvent._core.errors import ConfigError, ShapeError
-from evolvent.estimators.competition import label_flow
+from evolvent.estimators.competition import spread_labels
 from evolvent.estimators.point_graph import PointGraph
 from evolvent.estimators.progress import ProgressLine
 from evolvent.graphs import Search, SparseMatrix, undirected
@@ -115,10 +115,9 @@ class DiffusionClassifier(ClassifierMixin, BaseEstimator):
                 self._graph = PointGraph(X, self.n_neighbors, search, progress.stage("neighbours"))
                 weights, owner = self._graph.weights, self._graph.owner
             labels = _labels_of_nodes(numbers, owner, len(weights), len(self.classes_))
-            shares = label_flow(
-                weights, labels, time=self.diffusion_time, rounds=self.rounds, own_labels=self.own_labels, prior=prior,
-                stage=progress.stage,
-            )  # fmt: skip
+            shares = spread_labels(
+                weights, labels, self.diffusion_time, self.rounds, self.own_labels, prior, progress.stage
+            )
         labelled = labels.any(dim=1, keepdim=True)
         shares = torch.where(labelled, labels / labels.sum(dim=1, keepdim=True).clamp_min(1), shares)
         self._node_shares = shares.double().numpy()
@@ -145,11 +144,11 @@ class DiffusionClassifier(ClassifierMixin, BaseEstimator):
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The share of points with a known label that are classified correctly; others are left out."""
-        known = ~_unlabelled(_column(y))
-        if not known.any():
+        labels, known = _labels_and_places(_column(y))
+        if not len(labels):
             raise ConfigError(f"none of {len(known)} points has a label to compare with. Score points that have one.")
         weight = None if sample_weight is None else np.asarray(sample_weight)[known]
-        return super().score(X[known] if hasattr(X, "shape") else np.asarray(X)[known], _column(y)[known], weight)
+        return super().score(_rows(X, known), labels, weight)
 
     def _check_parameters(self) -> Search:
         """Refuse what cannot be used; the way of the search."""
@@ -224,20 +223,40 @@ def _is_mark(value: Any) -> bool:
         return True
 
 
+def _labels_and_places(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The labels that there are, numbers as an array of numbers, and at which points they are."""
+    known = ~_unlabelled(y)
+    labels = y[known]
+    if labels.dtype.kind == "O" and all(isinstance(label, int | float | np.number | np.bool_) for label in labels):
+        labels = np.array(labels.tolist())
+    return labels, known
+
+
+def _rows(X: Any, chosen: np.ndarray) -> Any:
+    """Some rows of a table, of any kind."""
+    from scipy.sparse import issparse
+
+    if issparse(X):
+        return X.tocsr()[chosen]
+    return X[chosen] if hasattr(X, "shape") else np.asarray(X)[chosen]
+
+
 def _classes_and_numbers(y: Any) -> tuple[np.ndarray, np.ndarray]:
     """The classes that occur, and the number of each point's class, -1 where there is no label."""
     y = _column(y)
     if y.dtype.kind == "f":
         if np.isnan(y).any():
-            raise ConfigError("Input y contains NaN. Mark points without label by -1, for example with y.fillna(-1).")
+            raise ConfigError(
+                "Input y contains NaN. Mark points without label by -1, for example with y.fillna(-1), or pass "
+                "y.astype(object), where NaN marks them."
+            )
         assert_all_finite(y, input_name="y")
-    unlabelled = _unlabelled(y)
-    known = y[~unlabelled]
-    if not len(known):
+    labels, known = _labels_and_places(y)
+    if not len(labels):
         raise ConfigError(f"none of {len(y)} points has a label: y must hold at least one other than -1.")
-    check_classification_targets(known)
+    check_classification_targets(labels)
     numbers = np.full(len(y), -1)
-    classes, numbers[~unlabelled] = np.unique(known, return_inverse=True)
+    classes, numbers[known] = np.unique(labels, return_inverse=True)
     return classes, numbers
 
 

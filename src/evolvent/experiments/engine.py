@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from lightning_fabric import Fabric
 from lightning_fabric.strategies.ddp import DDPStrategy
-from torch import nn
+from torch import Tensor, nn
 from torch.optim.swa_utils import update_bn
 
 from evolvent import analysis
@@ -147,11 +147,11 @@ def _check_classes(cell: Cell, needed: int | None) -> None:
 
 def measure_cost(ready: Prepared) -> Cost:
     """Parameters, multiply-adds and activation memory of the cell's network, when refined, at its batch size."""
-    cell, model, example = ready.cell, ready.task.model, ready.material.example
+    cell, model = ready.cell, ready.task.model
     for _ in cell.training.refine_at:
         model = refine(model)
-    batch_size = Batches(ready.material.train, ready.material.batch_size(cell.data.batch_size)).size
-    some = None if example is None or len(example) < 2 else example[:2].clone()  # a view would count as a whole
+    batches = Batches(ready.material.train, ready.material.batch_size(cell.data.batch_size), cell.seed)
+    batch_size, some = batches.size, _rows_to_measure(ready, batches)
     with explaining_misfits(f"the network {cell.model.name}", some):
         products = None if some is None else analysis.count_multiply_adds(model, some[0])
         activations = None if some is None else analysis.activation_bytes(model, some) * batch_size // len(some)
@@ -163,6 +163,15 @@ def measure_cost(ready: Prepared) -> Cost:
         gradient=cell.training.gradient,
         device=torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu",
     )
+
+
+def _rows_to_measure(ready: Prepared, batches: Batches) -> Tensor | None:
+    """Two rows; the first batch of the training for networks that make a graph of it, which two rows would not tell."""
+    example = ready.material.example
+    if example is None or len(example) < 2:
+        return None
+    rows = batches.at(0)[0] if getattr(ready.task.model, "couples_batch", False) else example[:2]
+    return rows.clone()  # a view would count as a whole
 
 
 def advise_on_steps(ready: Prepared) -> str:

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from evolvent._core.checks import check_positive, check_whole, described
 from evolvent._core.errors import ConfigError, DataError, ShapeError
+from evolvent.graphs.distances import near
 from evolvent.graphs.neighbours import Search, nearest_neighbours
 from evolvent.graphs.sparse import SparseMatrix
 
@@ -62,8 +63,8 @@ def gaussian_affinity(
         )
     found = nearest_neighbours(x, others + 1, include_self=True, search=search, tell=tell)
     scale = found.squared_distances[:, sigma_neighbour] if sigma_neighbour else None
-    near = slice(0, kept + 1) if include_self else slice(1, kept + 1)
-    squares, columns = found.squared_distances[:, near], found.indices[:, near]
+    chosen = slice(0, kept + 1) if include_self else slice(1, kept + 1)
+    squares, columns = found.squared_distances[:, chosen], found.indices[:, chosen]
     rows = torch.arange(len(x), device=x.device)[:, None].expand_as(columns)
     weights = _gaussian(squares, sigma, scale[:, None] if scale is not None else None)
     return SparseMatrix.from_entries(rows.flatten(), columns.flatten(), weights.flatten(), (len(x), len(x)))
@@ -102,18 +103,13 @@ def dense_affinity(
     itself = torch.eye(count, dtype=torch.bool, device=x.device)
     squares = squares.masked_fill(itself, -torch.inf)  # the point itself comes first
     nearest, columns = squares.topk(others + 1, dim=-1, largest=False)
-    if torch.compiler.is_compiling() or bool((nearest[..., 1] < _near(norms)).any()):
+    if torch.compiler.is_compiling() or bool((nearest[..., 1] < near(norms, _ROUNDING)).any()):
         nearest, columns = _exact(centred, columns)
     nearest = nearest.clamp(min=0)
     scale = nearest[..., sigma_neighbour, None] if sigma_neighbour else None
-    near = slice(0, kept + 1) if include_self else slice(1, kept + 1)
-    weights = _gaussian(nearest[..., near], sigma, scale)
-    return torch.zeros_like(squares).scatter(-1, columns[..., near], weights)
-
-
-def _near(norms: Tensor) -> Tensor:
-    """Squared distances below which rounding of the difference of squares shows, of sets (..., N) to (..., 1)."""
-    return _ROUNDING * torch.finfo(norms.dtype).eps * 2 * norms.amax(-1, keepdim=True)
+    chosen = slice(0, kept + 1) if include_self else slice(1, kept + 1)
+    weights = _gaussian(nearest[..., chosen], sigma, scale)
+    return torch.zeros_like(squares).scatter(-1, columns[..., chosen], weights)
 
 
 def _exact(x: Tensor, columns: Tensor) -> tuple[Tensor, Tensor]:

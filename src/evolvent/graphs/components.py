@@ -13,7 +13,7 @@ from evolvent.graphs.sparse import SparseMatrix, check_graph
 
 
 def connected_components(graph: SparseMatrix) -> Tensor:
-    """The number of each node's component, counted from 0; edges connect in both directions.
+    """The number of each node's component, counted from 0; edges connect in both directions, but those of weight 0.
 
     Shape: (N, N) to int64 (N,).
 
@@ -23,7 +23,9 @@ def connected_components(graph: SparseMatrix) -> Tensor:
     from scipy.sparse.csgraph import connected_components as components
 
     check_graph(graph)
-    _, found = components(graph.to_scipy(), directed=True, connection="weak")
+    edges = graph.to_scipy().copy()
+    edges.eliminate_zeros()  # weights of far points
+    _, found = components(edges, directed=True, connection="weak")
     return torch.from_numpy(found).long()
 
 

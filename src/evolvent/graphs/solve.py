@@ -7,6 +7,11 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from evolvent._core.errors import ConfigError
+from evolvent.graphs.sparse import SparseMatrix
+
+_STIFF = 2.0**11  # steps of a random walk in an implicit step, beyond which float32 keeps three digits of the identity
+_STIFFEST = 2.0**30  # and float64 seven, with which differences between nodes are still known
 _STALLED = 50  # iterations without progress after which rounding is taken to allow no more
 
 
@@ -34,6 +39,9 @@ def conjugate_gradients(
 
     Shape: (N, ...) to the same.
 
+    Raises:
+        ConfigError: if rounding has made the matrix indefinite.
+
     >>> A = torch.tensor([[4.0, 1.0], [1.0, 3.0]])
     >>> torch.allclose(A @ conjugate_gradients(A.matmul, torch.ones(2, 1), A.diagonal()), torch.ones(2, 1))
     True
@@ -49,7 +57,13 @@ def conjugate_gradients(
     best, stalled = scale, 0
     for _ in range(most):
         image = product(direction)
-        alpha = rho / (direction * image).sum(dim=0).clamp_min(tiny)
+        curvature = (direction * image).sum(dim=0)
+        if bool(((curvature <= 0) & (rho > tiny)).any()):
+            raise ConfigError(
+                f"conjugate gradients need a positive definite matrix, and this one is not, at least in {_named(b)}: a "
+                "time or a step may be too large. Take a smaller one, or float64."
+            )
+        alpha = rho / curvature.clamp_min(tiny)
         x.addcmul_(direction, alpha)
         residual.addcmul_(image, alpha, value=-1)
         size = residual.norm(dim=0)
@@ -64,6 +78,30 @@ def conjugate_gradients(
         direction = z.addcmul_(direction, following / rho.clamp_min(tiny))
         rho = following
     return x.reshape(b.shape)
+
+
+def _named(x: Tensor) -> str:
+    return str(x.dtype).removeprefix("torch.")
+
+
+def is_stiff(steps: float) -> bool:
+    r"""Whether :math:`I + h L` with this :math:`h \max l_{ii}` needs float64, see :func:`in_float64`.
+
+    Raises:
+        ConfigError: if it is beyond float64 as well.
+    """
+    if steps > _STIFFEST:
+        raise ConfigError(
+            f"{steps:.3g} steps of a random walk are too many for one implicit step of diffusion: even float64 loses "
+            f"digits beyond {_STIFFEST:.2g}. Take a shorter time, or more substeps."
+        )
+    return steps > _STIFF
+
+
+def in_float64(weights: SparseMatrix) -> SparseMatrix:
+    """The same weights with the digits of float64, equal across the diagonal where they were up to rounding."""
+    precise = weights.to(dtype=torch.float64)
+    return precise.with_values((precise.values + precise.T.values) / 2) if weights.is_symmetric else precise
 
 
 def _share_found(size: Tensor, goal: Tensor, scale: Tensor) -> float:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from evolvent._core.checks import check_whole
 from evolvent._core.errors import ConfigError
 from evolvent.graphs.sparse import SparseMatrix, check_graph
 
@@ -20,7 +21,7 @@ def largest_eigenvalue(matrix: SparseMatrix) -> float:
     >>> largest_eigenvalue(laplacian(SparseMatrix.from_dense(1 - torch.eye(5, dtype=torch.float64))))
     5.0...
     """
-    return _outer_eigenvalues(matrix, "LA", 1)[-1]
+    return max(_outer_eigenvalues(matrix, "LA", 1), default=0.0)
 
 
 def smallest_eigenvalues(matrix: SparseMatrix, count: int) -> list[float]:
@@ -28,6 +29,7 @@ def smallest_eigenvalues(matrix: SparseMatrix, count: int) -> list[float]:
 
     They are those of the reversed spectrum, so that no system is solved.
     """
+    check_whole(1, count=count)
     return _outer_eigenvalues(matrix, "SA", count)[:count]
 
 
@@ -37,6 +39,8 @@ def _outer_eigenvalues(matrix: SparseMatrix, which: str, count: int) -> list[flo
         raise ConfigError("eigenvalues are sought of symmetric matrices only; this one differs from its transpose.")
     if len(matrix) <= max(_SMALL, 2 * count):
         return np.linalg.eigvalsh(matrix.dense().double().cpu().numpy()).tolist()
+    if eigenvalue_bound(matrix) == 0:
+        return [0.0] * count  # ARPACK finds no start in a space that the matrix annihilates
     from scipy.sparse.linalg import eigsh
 
     start = np.random.default_rng(0).standard_normal(len(matrix))

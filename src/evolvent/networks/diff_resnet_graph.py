@@ -143,7 +143,7 @@ class DiffResNetGraph(GraphNetwork):
             some.append((k, v.index_select(1, rows), weight.index_select(0, rows) * (width / len(rows)) ** 0.5))
         mean = self._read(panels) - self._read(some)
         time, count, unstable = last.time * h, last.diffusion_steps, last.allow_unstable
-        mean = last.diffusion.flow(mean, time, last.flow, count, allow_unstable=unstable)
+        mean = last.diffusion.flow(mean, time, last.flow, count, allow_unstable=unstable, unit=h)
         sampled = [v for _, v, _ in some]
         dropped = last.relax(0.0, torch.cat(sampled, dim=1), h).split([v.shape[1] for v in sampled], dim=1)
         return mean + self._read((k, v, weight) for (k, _, weight), v in zip(some, dropped, strict=True))

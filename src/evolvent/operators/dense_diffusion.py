@@ -46,6 +46,7 @@ class DenseDiffusion(GraphDiffusion):
         substeps: int = 1,
         *,
         allow_unstable: bool = False,
+        unit: float = 1.0,
     ) -> Tensor:
         if method == "exponential":
             return torch.linalg.matrix_exp(-time * self.matrix) @ u
@@ -53,7 +54,7 @@ class DenseDiffusion(GraphDiffusion):
             u = self.solve(u, time / substeps) if method == "implicit" else u - time / substeps * self(u)
         return u
 
-    def check_step(self, step: float, substeps: int = 1, allow_unstable: bool = False) -> None:
+    def check_step(self, step: float, substeps: int = 1, allow_unstable: bool = False, unit: float = 1.0) -> None:
         """Not done: files have no way to refuse."""
 
     def _identity(self) -> Tensor:

@@ -23,6 +23,7 @@ from evolvent.graphs import (
     largest_eigenvalue,
     largest_stable_step,
 )
+from evolvent.graphs.solve import in_float64, is_stiff
 from evolvent.operators._contract import DiffusionOperator
 
 FlowMethod: TypeAlias = Literal["explicit", "implicit", "exponential"]
@@ -75,7 +76,9 @@ class GraphDiffusion(DiffusionOperator):
     def solve(self, u: Tensor, h: float) -> Tensor:
         r""":math:`(I + h L)^{-1} u` by conjugate gradients, of the normal equations if the graph is directed."""
         self._check_nodes(u)
-        return _linear(u, lambda v: self._solve(v, h), lambda v: self._transposed._solve(v, h))
+        stiff = is_stiff(h * self._bound / 2)
+        twin = self._precise if stiff else self
+        return _linear(u, lambda v: twin._solve(v, h, stiff), lambda v: twin._transposed._solve(v, h, stiff))
 
     def flow(
         self,
@@ -85,6 +88,7 @@ class GraphDiffusion(DiffusionOperator):
         substeps: int = 1,
         *,
         allow_unstable: bool = False,
+        unit: float = 1.0,
     ) -> Tensor:
         r"""Follow :math:`u' = -L u` for some time.
 
@@ -94,7 +98,8 @@ class GraphDiffusion(DiffusionOperator):
             \text{exponential: } e^{-t L} u
 
         The exponential is a sum of Chebyshev polynomials of :math:`L` (for directed graphs of powers of
-        :math:`W`), exact to rounding; it and the implicit method are stable for every :math:`t`.
+        :math:`W`), exact to rounding; it and the implicit method are stable for every :math:`t`. Long implicit steps
+        are computed in float64.
 
         Args:
             u: features of the nodes.
@@ -102,9 +107,11 @@ class GraphDiffusion(DiffusionOperator):
             method: which of the three.
             substeps: :math:`r`; the exponential needs none.
             allow_unstable: run explicit steps that are too large for the graph, with a warning.
+            unit: of times in messages, such as the step size of a network by which its strength is multiplied.
 
         Raises:
-            ConfigError: if the explicit method would be unstable; see :meth:`check_step`.
+            ConfigError: if the explicit method would be unstable, see :meth:`check_step`; if an implicit step is too
+                long even for float64.
         """
         check_choice("flow", method, get_args(FlowMethod))
         check_not_negative(time=time)
@@ -117,7 +124,7 @@ class GraphDiffusion(DiffusionOperator):
         if method == "exponential":
             return _linear(u, lambda v: self._exponential(v, time), lambda v: self._transposed._exponential(v, time))
         if not torch.compiler.is_compiling():
-            self.check_step(time / substeps, substeps, allow_unstable)
+            self.check_step(time / substeps, substeps, allow_unstable, unit)
         matrix = self.propagator(time / substeps)
         return _linear(u, lambda v: _power(matrix, v, substeps), lambda v: _power(matrix.T, v, substeps))
 
@@ -138,15 +145,17 @@ class GraphDiffusion(DiffusionOperator):
         r"""The largest :math:`\gamma` with which explicit steps do not grow."""
         return largest_stable_step(self.laplacian)
 
-    def check_step(self, step: float, substeps: int = 1, allow_unstable: bool = False) -> None:
+    def check_step(self, step: float, substeps: int = 1, allow_unstable: bool = False, unit: float = 1.0) -> None:
         r"""Refuse explicit steps :math:`\gamma` with :math:`\gamma \lambda_{max} > 2`, or just warn of them.
+
+        Messages count :math:`\gamma` in multiples of ``unit``.
 
         Raises:
             ConfigError: with the largest stable step, and what would do in its place.
         """
         if step * self._bound <= 2 or step <= self.largest_stable_step * (1 + 1e-6):
             return
-        largest = self.largest_stable_step
+        step, largest = step / unit, self.largest_stable_step / unit
         graph, stable = ("graph", "stable") if self.laplacian.is_symmetric else ("directed graph", "surely stable")
         if allow_unstable:
             warnings.warn(
@@ -189,14 +198,22 @@ class GraphDiffusion(DiffusionOperator):
         twin.laplacian, twin._propagators = self.laplacian.T, {}
         return twin
 
-    def _solve(self, u: Tensor, h: float) -> Tensor:
+    @cached_property
+    def _precise(self) -> GraphDiffusion:
+        """The operator in float64; its Laplacian annihilates constants to that precision."""
+        L = in_float64(self.laplacian)
+        return GraphDiffusion(L.with_values(torch.where(L.rows == L.columns, 0.0, -L.values)))
+
+    def _solve(self, u: Tensor, h: float, stiff: bool) -> Tensor:
         if u.is_complex():
-            return torch.view_as_complex(self._solve(torch.view_as_real(u.resolve_conj()), h))
-        A = self.propagator(-h).to(u.device, u.dtype)
+            return torch.view_as_complex(self._solve(torch.view_as_real(u.resolve_conj()), h, stiff))
+        b = u.double() if stiff else u
+        A = self.propagator(-h).to(b.device, b.dtype)
         if A.is_symmetric:
-            return conjugate_gradients(A.product, u, A.diagonal())
+            enough = 4 * torch.finfo(u.dtype).eps
+            return conjugate_gradients(A.product, b, A.diagonal(), tolerance=enough).to(u.dtype)
         squares = A.T.with_values(A.T.values.square()).row_sums()
-        return conjugate_gradients(lambda v: A.T.product(A.product(v)), A.T.product(u), squares)
+        return conjugate_gradients(lambda v: A.T.product(A.product(v)), A.T.product(b), squares).to(u.dtype)
 
     def _exponential(self, u: Tensor, time: float) -> Tensor:
         if self.laplacian.is_symmetric:

@@ -12,6 +12,7 @@ from evolvent._core.checks import check_choice, check_not_negative, check_whole
 from evolvent._core.errors import ConfigError
 from evolvent.data import EpisodeBatch
 from evolvent.graphs import laplacian
+from evolvent.graphs.distances import distances
 from evolvent.networks.diff_resnet_fewshot import FewShotNetwork, Reading
 from evolvent.tasks.fewshot.algebra import train_episodes
 from evolvent.tasks.fewshot.descent import Descent
@@ -103,7 +104,7 @@ class Classifier:
         """
         x, way, shot = episodes.points, episodes.way, episodes.shot
         means = rectified_prototypes(x, way, shot, self.reading) if self.rectify else prototypes(x, way, shot)
-        return torch.cdist(x[:, episodes.support :], means)
+        return distances(x[:, episodes.support :], means)
 
 
 def neighbour_matrix(x: Tensor, neighbours: int) -> Tensor:
@@ -111,7 +112,7 @@ def neighbour_matrix(x: Tensor, neighbours: int) -> Tensor:
 
     Shape: (T, Q, d) to (T, Q, Q).
     """
-    near = torch.cdist(x, x)
+    near = distances(x, x)
     near.diagonal(dim1=-2, dim2=-1).fill_(-1)
     nearest = near.topk(min(neighbours + 1, x.shape[1]), largest=False).indices[..., 1:]
     return torch.zeros_like(near).scatter_(-1, nearest, 1.0)
