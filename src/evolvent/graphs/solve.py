@@ -54,11 +54,11 @@ def conjugate_gradients(
     x, residual = torch.zeros_like(flat), flat.clone()
     direction = inverse * residual
     rho = (residual * direction).sum(dim=0)
-    best, stalled = scale, 0
+    size, best, stalled = scale, scale, 0
     for _ in range(most):
         image = product(direction)
         curvature = (direction * image).sum(dim=0)
-        if bool(((curvature <= 0) & (rho > tiny)).any()):
+        if bool(((curvature <= 0) & (size > rough)).any()):  # later on it may vanish, as the direction does
             raise ConfigError(
                 f"conjugate gradients need a positive definite matrix, and this one is not, at least in {_named(b)}: a "
                 "time or a step may be too large. Take a smaller one, or float64."
