@@ -45,6 +45,8 @@ def test_functions_with_arguments(agrees):
     agrees(lambda u: F.softplus(u, beta=30.0, threshold=10.0), x)
     agrees(lambda u: F.leaky_relu(u, 0.2), x)
     agrees(lambda u: u.clamp(-0.5, 1.0), x)
+    agrees(lambda u: u.clamp(torch.tensor(-0.5), torch.tensor([1])), x)
+    agrees(lambda u: (u * u).clamp(max=u.exp()), x)
     agrees(lambda u: F.gelu(u, approximate="tanh"), x)
     agrees(F.hardsigmoid, x, like=lambda u: (u / 6 + 0.5).clamp(0, 1))  # torch has no second derivative of it
 
@@ -253,6 +255,15 @@ def test_learnable_powers(agrees):
             like.grad = None
             found.sum().backward()
         torch.testing.assert_close(exponent.grad, power.grad)
+
+
+@pytest.mark.parametrize("recorded", [True, False])
+@pytest.mark.parametrize("points", [7, composition._WORTH_IT])
+@pytest.mark.parametrize("f", [lambda u, p: u.clamp(p, p + 0.5), lambda u, p: (u * u + 1) ** p])
+def test_parameters_of_functions_get_their_gradients(f, points, recorded):
+    x, p = torch.randn(points, requires_grad=recorded), nn.Parameter(torch.tensor(0.1))
+    ours = torch.autograd.grad(jet(lambda u: f(u, p), x, torch.ones(1), 1)[0].sum(), p)
+    torch.testing.assert_close(ours, torch.autograd.grad(f(x, p).sum(), p))
 
 
 @pytest.mark.parametrize("base", [0, torch.zeros(3), torch.tensor([0.0, 1.0, 2.0])])

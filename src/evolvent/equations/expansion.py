@@ -89,7 +89,8 @@ class Expansion(Tensor):
     def compose(self, series: Series, fused: bool = True) -> Expansion:
         """An elementwise function, given by the Taylor coefficients 0, ..., n of it at a tensor: ``series(u, n)``.
 
-        ``fused`` asks for one coefficient more than the order, for the gradient; without it autograd finds that one.
+        ``fused`` asks for one coefficient more than the order, for the gradient; without it autograd finds that one,
+        and the gradients of parameters that the series has.
         """
 
     @abstractmethod
