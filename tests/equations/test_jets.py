@@ -334,6 +334,30 @@ def test_networks_of_the_library(agrees, name):
     agrees(ev.create_model(name, **options).double(), torch.randn(shape), order=2)
 
 
+@pytest.mark.parametrize("gradient", ["reversible", "checkpoint:2", "checkpoint:binomial:2", "adjoint"])
+@pytest.mark.parametrize("recorded", [True, False])
+def test_gradient_strategies_let_jets_through(gradient, recorded):
+    flow = ev.Evolution([ev.dynamics.Hamiltonian(2) for _ in range(3)], ev.integrators.Verlet(), 3, 0.1).double()
+    x, direction = torch.randn(2, 4, 3, 3), torch.randn(4, 3, 3)
+    expected = jet(flow, x, direction, 1)
+    flow.gradient = gradient
+    with torch.set_grad_enabled(recorded):
+        found = jet(flow, x, direction, 1)
+    for a, b in zip(found, expected, strict=True):
+        assert a.requires_grad == recorded
+        torch.testing.assert_close(a, b)
+
+
+@pytest.mark.parametrize("recorded", [True, False])
+def test_fixed_points_have_jets(recorded):
+    flow = ev.Evolution(ev.dynamics.Hamiltonian(2), ev.integrators.ImplicitMidpoint(), 2, 0.1).double()
+    x, direction, h = torch.randn(2, 4, 3, 3), torch.randn(4, 3, 3), 1e-4
+    with torch.set_grad_enabled(recorded):
+        found = jet(flow, x, direction, 1)[1]
+    difference = (flow(x + h * direction) - flow(x - h * direction)) / (2 * h)
+    torch.testing.assert_close(found, difference, rtol=1e-6, atol=1e-6)
+
+
 @given(degree=st.integers(0, 5), order=st.integers(0, 4), shape=st.lists(st.integers(1, 3), max_size=3))
 def test_polynomials_are_exact(degree, order, shape):
     x, direction = torch.randn(shape), torch.randn(shape)

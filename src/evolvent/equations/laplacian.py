@@ -220,7 +220,7 @@ def laplacian(f: Callable[..., Tensor], x: Tensor) -> Laplacian:
     try:
         with buffers_kept_on_failure(f), differentiable_pass():
             result: Any = f(SecondOrder(x, axes, x.new_zeros(1, x.shape[1])))
-            return _found(result, x)
+        return _found(result, x)
     except NOT_SUPPORTED as error:
         warn_of_fallback(error)
     return _nested(f, x, axes)
@@ -232,7 +232,8 @@ def _found(result: Any, x: Tensor) -> Laplacian:
     if isinstance(result, SecondOrder):
         u = result._in_variables()._dense()
         return Laplacian(u.value, u.gradient.movedim(0, -1), u.laplacian)
-    return Laplacian(result, result.new_zeros(*result.shape, x.shape[1]), torch.zeros_like(result))  # a constant
+    result = result if torch.is_grad_enabled() else result.detach()  # a constant
+    return Laplacian(result, result.new_zeros(*result.shape, x.shape[1]), torch.zeros_like(result))
 
 
 def _nested(f: Callable[..., Tensor], x: Tensor, axes: Tensor) -> Laplacian:
