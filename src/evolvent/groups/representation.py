@@ -75,6 +75,13 @@ class Representation:
         """Whether lengths are kept, which all representations made in this package do."""
         return bool(np.allclose(self.matrices @ self.matrices.mT, np.eye(self.size), atol=1e-10))
 
+    @property
+    def contragredient(self) -> Representation:
+        r"""How linear forms change, :math:`\rho(g^{-1})^\top`: for orthogonal matrices as vectors do."""
+        if self.orthogonal:
+            return self
+        return Representation(self.group, self.matrices[self.group.inverses].mT, f"contragredient of {self.name}")
+
     @cached_property
     def invariants(self) -> np.ndarray:
         """An orthonormal basis of the vectors that no element changes, (size, count)."""
