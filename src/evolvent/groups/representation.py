@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 import numpy as np
 
+from evolvent._core.checks import told
 from evolvent._core.errors import ConfigError
 from evolvent.groups.group import Group
 
@@ -211,7 +212,10 @@ def restrict(representation: Representation, subgroup: Group) -> Representation:
     return Representation(subgroup, representation.matrices[kept], f"{representation.name} on {subgroup}")
 
 
-def _one_group(parts: Iterable[Representation]) -> Group:
+def _one_group(parts: Sequence[Representation]) -> Group:
+    for part in parts:
+        if not isinstance(part, Representation):
+            raise ConfigError(f"representations are expected, each as an argument of its own, got {told(part)}.")
     groups = {part.group for part in parts}
     if len(groups) != 1:
         names = ", ".join(sorted(group.name for group in groups)) or "none"
