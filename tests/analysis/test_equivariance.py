@@ -263,6 +263,9 @@ def test_an_ordinary_network_is_measured_by_its_answer_and_claims_nothing():
         measure_equivariance(nn.Conv2d(1, 2, 3), (1, 8, 8))
     with pytest.raises(ConfigError, match=r"such as \(1, 28, 28\), got \(28, 28\)"):
         measure_equivariance(model, (28, 28))
+    for elements, given in (([9], r"are 0 ... 3, got \[9\]"), (1, "takes a list of elements among 0 ... 3, got 1")):
+        with pytest.raises(ConfigError, match=given):
+            measure_equivariance(model, (1, 28, 28), elements=elements)  # pyright: ignore[reportArgumentType]
 
 
 def test_it_tells_how_far_it_is_and_leaves_the_model_as_it_was():

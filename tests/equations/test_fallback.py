@@ -128,6 +128,48 @@ def test_custom_functions_keep_their_gradients():
     assert torch.autograd.grad(found[2], weight)[0].item() == pytest.approx(18 * 0.25 * 2)
 
 
+class Rounded(Function):
+    """Whole numbers, with the derivative of the identity."""
+
+    @staticmethod
+    def forward(ctx, u):
+        return u.round()
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad
+
+
+def rounded(u):
+    return Rounded.apply(u) * u
+
+
+def over_its_size(u):
+    with torch.no_grad():
+        size = u.abs().max()
+    return u * size
+
+
+@pytest.mark.parametrize("mode", [torch.enable_grad, torch.no_grad, torch.inference_mode])
+@pytest.mark.parametrize(("f", "slope"), [(rounded, 2.3), (over_its_size, 1.3)])
+def test_answers_are_the_same_where_no_gradients_are_recorded(f, slope, mode):
+    with mode():
+        x = torch.tensor([[1.3]])
+        with pytest.warns(JetFallbackWarning, match=r"inside torch.no_grad or a custom autograd function"):
+            found = jet(f, x, torch.ones(1), 1)[1], laplacian(f, x).gradient
+    assert [u.item() for u in found] == pytest.approx([slope, slope])
+
+
+def test_nothing_is_recorded_where_no_gradients_are():
+    net, kept = nn.Sequential(nn.Linear(3, 5), nn.Tanh(), nn.Linear(5, 1)).double(), []
+    functions = lambda u: net(u) * net[0].weight.square().sum(), lambda u: net[0].bias.exp()
+    keep = lambda t: kept.append(t.shape) or t  # noqa: E731
+    with torch.no_grad(), torch.autograd.graph.saved_tensors_hooks(keep, lambda t: t):
+        found = [(*jet(f, torch.ones(7, 3), torch.ones(3), 2), *laplacian(f, torch.ones(7, 3))) for f in functions]
+    assert not any(u.requires_grad for row in found for u in row)
+    assert not any(7 in shape for shape in kept)  # no features of the points
+
+
 def test_conditions_on_values_fall_back():
     with pytest.warns(JetFallbackWarning, match="torch.Tensor.__bool__"):
         found = jet(lambda u: u**2 if u.sum() > u.mean() * 0 and bool(u.max()) else u, torch.ones(1), torch.ones(1), 2)

@@ -45,6 +45,8 @@ def test_functions_with_arguments(agrees):
     agrees(lambda u: F.softplus(u, beta=30.0, threshold=10.0), x)
     agrees(lambda u: F.leaky_relu(u, 0.2), x)
     agrees(lambda u: u.clamp(-0.5, 1.0), x)
+    agrees(lambda u: u.clamp(torch.tensor(-0.5), torch.tensor([1])), x)
+    agrees(lambda u: (u * u).clamp(max=u.exp()), x)
     agrees(lambda u: F.gelu(u, approximate="tanh"), x)
     agrees(F.hardsigmoid, x, like=lambda u: (u / 6 + 0.5).clamp(0, 1))  # torch has no second derivative of it
 
@@ -111,12 +113,37 @@ PLAIN = {
     "masked": lambda u: u.masked_fill(torch.eye(4, 3) > 0, 0.0).exp(),
     "powers of each entry": lambda u: u ** torch.arange(3) + u.square() ** torch.tensor([[0.5], [2], [-1], [0]]),
     "axes": lambda u: torch.moveaxis(u**2, 0, 1) @ u.moveaxis(0, -1).T,
+    "differences": lambda u: torch.diff(u**2, prepend=torch.full((4, 1), 9.0), append=torch.ones(4, 1)),
+    "differences after a constant": lambda u: torch.diff(torch.ones(4, 3), n=2, prepend=u[:, :1] ** 2),
+    "bytes": lambda u: (u - torch.tensor([3], dtype=torch.uint8)).sub(torch.tensor([7], dtype=torch.uint8), alpha=99),
+    "single precision": lambda u: (u / torch.tensor([3.1], dtype=torch.float32)) ** 2,
+    "conversions to whole numbers": lambda u: (9 * u - (9 * u).to(torch.long) - u.type_as(torch.tensor(1))) ** 2,
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("name", PLAIN)
 def test_plain_code(agrees, name):
     agrees(PLAIN[name], torch.randn(4, 3))
+
+
+@pytest.mark.parametrize("shape", [(3,), (2, 3), (2, 3, 4), (2, 3, 1, 2)])
+@pytest.mark.parametrize("function", [F.softmax, F.log_softmax])
+@pytest.mark.filterwarnings("ignore:Implicit dimension choice")
+def test_softmax_without_an_axis_takes_that_of_torch(agrees, function, shape):
+    agrees(function, torch.randn(shape), order=2)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda u: F.softmax(u, -1, dtype=torch.float64),
+        lambda u: torch.softmax(u, 0, torch.float64),
+        lambda u: u.log_softmax(-1, torch.float64),
+    ],
+)
+def test_softmax_gives_the_precision_asked_for(function):
+    x = torch.randn(5, dtype=torch.float32)
+    torch.testing.assert_close(jet(function, x, torch.ones(5), 1)[0], function(x), rtol=1e-14, atol=1e-14)
 
 
 def test_augmented_assignment_changes_what_the_other_name_sees(agrees):
@@ -230,6 +257,15 @@ def test_learnable_powers(agrees):
         torch.testing.assert_close(exponent.grad, power.grad)
 
 
+@pytest.mark.parametrize("recorded", [True, False])
+@pytest.mark.parametrize("points", [7, composition._WORTH_IT])
+@pytest.mark.parametrize("f", [lambda u, p: u.clamp(p, p + 0.5), lambda u, p: (u * u + 1) ** p])
+def test_parameters_of_functions_get_their_gradients(f, points, recorded):
+    x, p = torch.randn(points, requires_grad=recorded), nn.Parameter(torch.tensor(0.1))
+    ours = torch.autograd.grad(jet(lambda u: f(u, p), x, torch.ones(1), 1)[0].sum(), p)
+    torch.testing.assert_close(ours, torch.autograd.grad(f(x, p).sum(), p))
+
+
 @pytest.mark.parametrize("base", [0, torch.zeros(3), torch.tensor([0.0, 1.0, 2.0])])
 def test_powers_of_zero_fall_back(base, agrees):
     with pytest.warns(JetFallbackWarning, match="power of a base that is not positive"):
@@ -247,6 +283,19 @@ def test_numbers_keep_the_precision_of_the_tensor():
     torch.set_default_dtype(torch.float32)
     found = jet(lambda u: 2**u, torch.zeros(1, dtype=torch.float64), torch.ones(1), 1)
     assert found[1].item() == pytest.approx(math.log(2), rel=1e-14)
+
+
+@pytest.mark.parametrize("f", [lambda u, n: u / n, lambda u, n: n**u, lambda u, n: u.sub(n, alpha=0.1)])
+def test_whole_numbers_are_taken_in_the_precision_of_the_tensor(f):
+    torch.set_default_dtype(torch.float32)
+    u, n = torch.tensor([0.3], dtype=torch.float64), torch.tensor([3, 7])
+    torch.testing.assert_close(jet(lambda u: f(u, n), u, torch.ones(1), 0)[0], f(u, n.double()), rtol=1e-15, atol=1e-15)
+
+
+def test_sums_of_whole_numbers_have_no_derivatives():
+    value, slope = jet(lambda u: u**2 - u.sum(dtype=torch.long), torch.tensor([1.5, 2.5]), torch.ones(2), 1)
+    assert value.tolist() == [-0.75, 3.25]
+    assert slope.tolist() == [3, 5]
 
 
 def test_maximum_pooling_with_places(agrees):
@@ -283,6 +332,30 @@ NETWORKS = {
 def test_networks_of_the_library(agrees, name):
     options, shape = NETWORKS[name]
     agrees(ev.create_model(name, **options).double(), torch.randn(shape), order=2)
+
+
+@pytest.mark.parametrize("gradient", ["reversible", "checkpoint:2", "checkpoint:binomial:2", "adjoint"])
+@pytest.mark.parametrize("recorded", [True, False])
+def test_gradient_strategies_let_jets_through(gradient, recorded):
+    flow = ev.Evolution([ev.dynamics.Hamiltonian(2) for _ in range(3)], ev.integrators.Verlet(), 3, 0.1).double()
+    x, direction = torch.randn(2, 4, 3, 3), torch.randn(4, 3, 3)
+    expected = jet(flow, x, direction, 1)
+    flow.gradient = gradient
+    with torch.set_grad_enabled(recorded):
+        found = jet(flow, x, direction, 1)
+    for a, b in zip(found, expected, strict=True):
+        assert a.requires_grad == recorded
+        torch.testing.assert_close(a, b)
+
+
+@pytest.mark.parametrize("recorded", [True, False])
+def test_fixed_points_have_jets(recorded):
+    flow = ev.Evolution(ev.dynamics.Hamiltonian(2), ev.integrators.ImplicitMidpoint(), 2, 0.1).double()
+    x, direction, h = torch.randn(2, 4, 3, 3), torch.randn(4, 3, 3), 1e-4
+    with torch.set_grad_enabled(recorded):
+        found = jet(flow, x, direction, 1)[1]
+    difference = (flow(x + h * direction) - flow(x - h * direction)) / (2 * h)
+    torch.testing.assert_close(found, difference, rtol=1e-6, atol=1e-6)
 
 
 @given(degree=st.integers(0, 5), order=st.integers(0, 4), shape=st.lists(st.integers(1, 3), max_size=3))

@@ -110,6 +110,20 @@ def test_few_units_see_few_directions(first):
         torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-11)
 
 
+@pytest.mark.parametrize("net", [nn.Linear(3, 1), nn.Sequential(nn.Linear(3, 1), nn.Tanh()), FUNCTIONS["wide"]])
+def test_no_points(net):
+    value, gradient, found = laplacian(net.double(), torch.randn(0, 3))
+    assert (value.shape, gradient.shape, found.shape) == ((0, 1), (0, 1, 3), (0, 1))
+
+
+@pytest.mark.parametrize("width", [2, 6])
+def test_gradients_of_each_point(width):
+    net = nn.Sequential(nn.Linear(3, width), nn.Tanh(), nn.Linear(width, 1)).double()
+    x = torch.randn(5, 3, requires_grad=True)
+    found = torch.vmap(torch.func.grad(lambda point: laplacian(net, point[None]).laplacian[0, 0]))(x)
+    torch.testing.assert_close(found, torch.autograd.grad(laplacian(net, x).laplacian.sum(), x)[0])
+
+
 def test_in_a_vectorised_call():
     net, x = nn.Sequential(nn.Linear(8, 3), nn.Tanh(), nn.Linear(3, 1)).double(), torch.randn(2, 5, 8)
     found = torch.vmap(lambda points: laplacian(net, points).laplacian)(x)

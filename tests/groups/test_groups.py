@@ -214,6 +214,13 @@ def test_dihedral_regular_fields_split_without_moving_channels():
         (lambda: quotient(cyclic(4), [7]), "elements of C4 are 0 ... 3"),
         (lambda: quotient(dihedral(4), ["a"]), "among 0 ... 7, got .'a'"),
         (lambda: quotient(cyclic(4), 2), "a list of elements among 0 ... 3, got 2"),  # pyright: ignore[reportArgumentType]
+        (lambda: quotient(cyclic(4), []), "has element 0 at least"),
+        (lambda: cyclic(4).product(1, 9), r"elements of C4 are 0 ... 3, got \[9\]"),
+        (lambda: cyclic(4).inverse(-1), r"got \[-1\]"),
+        (lambda: regular_fields(cyclic(4), 1).act(torch.zeros(1, 4, 2, 2), 7), r"of C4 are 0 ... 3, got \[7\]"),
+        (lambda: direct_sum([regular(cyclic(4))]), "each as an argument of its own, got .regular"),  # pyright: ignore[reportArgumentType]
+        (lambda: chain_rule(np.zeros((2, 2)), 2), r"invertible matrix of numbers \(2, 2\), got \[\[0.0"),
+        (lambda: chain_rule(np.eye(3), 2), r"invertible matrix of numbers \(2, 2\), got \[\[1.0"),
         (lambda: cyclic(4).generated(4), "elements of C4 are 0 ... 3"),
         (lambda: quotient(cyclic(4), [0, 1]), r"give \[2\] too"),
         (

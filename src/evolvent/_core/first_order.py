@@ -12,6 +12,16 @@ from torch import Tensor
 from evolvent._core.errors import ConfigError
 
 
+class CarriesDerivatives:
+    """Marks tensors that carry derivatives through all operations, and lose them in a backward pass written by hand."""
+
+
+def wants_backward(*tensors: Tensor) -> bool:
+    """Whether a backward pass written by hand is wanted for these tensors: gradients are recorded for some of them."""
+    by_themselves = any(isinstance(t, CarriesDerivatives) for t in tensors)
+    return torch.is_grad_enabled() and not by_themselves and any(t.requires_grad for t in tensors)
+
+
 def first_order_only(backward: Callable[..., tuple[Any, ...]]) -> Callable[..., tuple[Any, ...]]:
     """Make the ``backward`` of an autograd function refuse to be recorded for second derivatives.
 

@@ -119,7 +119,7 @@ def measure_equivariance(
     _check_has_claims(layers, answer)
     in_field = _image_field(layers, shape[0])
     group = in_field.group
-    elements = range(1, group.order) if elements is None else elements
+    elements = range(1, group.order) if elements is None else group.check_elements(elements)
     columns, answers = [], []
     for g in elements:
         turned = in_field.act(images.at(_moved_back(grid, group, g)).to(like), g)

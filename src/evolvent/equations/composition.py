@@ -28,11 +28,13 @@ def composed(parts: Tensor, series: Series, algebra: Algebra, fused: bool = True
     Args:
         parts: coefficients of u, (len(algebra.indices), ...).
         series: gives the Taylor coefficients :math:`\varphi_0, \dots, \varphi_n` at a tensor.
-        fused: write the gradient by hand, which needs one coefficient more.
+        fused: write the gradient by hand, which needs one coefficient more; not where the series has parameters of its
+            own.
     """
     if fused and parts.requires_grad and torch.is_grad_enabled():
         return _Composition.apply(parts, series, algebra)[0]  # pyright: ignore[reportOptionalSubscript]
-    kernel = None if parts.requires_grad or is_transformed(parts) else _kernel("forward", parts, algebra)
+    taped = parts.requires_grad or (not fused and torch.is_grad_enabled())
+    kernel = None if taped or is_transformed(parts) else _kernel("forward", parts, algebra)
     if kernel is not None:
         return _native_forward(kernel, parts.contiguous(), series, algebra, with_slope=False)[0]
     return _summed(parts, series(parts[0], algebra.order), algebra)

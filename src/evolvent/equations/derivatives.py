@@ -144,9 +144,10 @@ def taylor(
     check_inputs(f, inputs)
     moves = [[_like(d, x) for d, x in zip(row, inputs, strict=True)] for row in directions]
     try:
+        seeds = [_seed(x, [row[n] for row in moves], kept) for n, x in enumerate(inputs)]
         with buffers_kept_on_failure(f), differentiable_pass():
-            result: Any = f(*(_seed(x, [row[n] for row in moves], kept) for n, x in enumerate(inputs)))
-            return _derivatives(result, kept)
+            result: Any = f(*seeds)
+        return _derivatives(result, kept)
     except NOT_SUPPORTED as error:
         warn_of_fallback(error)
     return nested_derivatives(f, inputs, moves, kept.indices)
@@ -175,4 +176,5 @@ def _derivatives(result: Any, kept: Algebra) -> dict[Index, Tensor]:
     if isinstance(result, Jet):
         parts = zip(kept.indices, kept.factorials, result.parts.unbind(), strict=True)
         return {index: part * scale if scale > 1 else part for index, scale, part in parts}
-    return {index: torch.zeros_like(result) if sum(index) else result for index in kept.indices}  # a constant
+    result = result if torch.is_grad_enabled() else result.detach()  # a constant
+    return {index: torch.zeros_like(result) if sum(index) else result for index in kept.indices}

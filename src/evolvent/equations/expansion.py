@@ -15,12 +15,13 @@ from torch.nn import functional as F
 
 from evolvent._core.checks import check_numbers, described
 from evolvent._core.errors import ShapeError
+from evolvent._core.first_order import CarriesDerivatives
 
 Rule = Callable[..., Any]
 Shared = TypeVar("Shared", bound=Tensor)
 Series = Callable[[Tensor, int], list[Tensor]]
 RULES: dict[Callable[..., Any], Rule] = {}
-_GRADIENTS: ContextVar[bool] = ContextVar("gradients are recorded outside", default=False)
+_RECORDED: ContextVar[bool | None] = ContextVar("gradients are recorded around the pass", default=None)
 
 _RESHAPING = ("unsqueeze_", "squeeze_", "t_", "transpose_", "swapaxes_", "swapdims_")  # in place
 _NN: Any = vars(torch._C)["_nn"]  # where some functions really live
@@ -41,7 +42,7 @@ class NoRuleError(Exception):
     """An operation met a tensor with derivatives and has no rule for it; callers compute by nested autograd instead."""
 
 
-class Expansion(Tensor):
+class Expansion(CarriesDerivatives, Tensor):
     """A tensor with derivatives that PyTorch functions and modules take in place of a tensor.
 
     Every operation that meets one is looked up in ``RULES``. Rules are written in terms of the methods below, so that
@@ -89,7 +90,8 @@ class Expansion(Tensor):
     def compose(self, series: Series, fused: bool = True) -> Expansion:
         """An elementwise function, given by the Taylor coefficients 0, ..., n of it at a tensor: ``series(u, n)``.
 
-        ``fused`` asks for one coefficient more than the order, for the gradient; without it autograd finds that one.
+        ``fused`` asks for one coefficient more than the order, for the gradient; without it autograd finds that one,
+        and the gradients of parameters that the series has.
         """
 
     @abstractmethod
@@ -149,12 +151,13 @@ def overwrite(old: Any, new: Tensor, name: str) -> Expansion:
 
 @contextmanager
 def differentiable_pass() -> Iterator[None]:
-    """Remember whether gradients are recorded, so that operations that lose them inside are noticed."""
-    token = _GRADIENTS.set(torch.is_grad_enabled())
+    """Notice operations that lose gradients inside, also where none are recorded: then each rule records none."""
+    token = _RECORDED.set(torch.is_grad_enabled())
     try:
-        yield
+        with torch.enable_grad():
+            yield
     finally:
-        _GRADIENTS.reset(token)
+        _RECORDED.reset(token)
 
 
 def apply_rule(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
@@ -163,8 +166,20 @@ def apply_rule(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     Raises:
         NoRuleError: if the function has no rule.
     """
-    if _GRADIENTS.get() and not torch.is_grad_enabled():
+    recorded = _RECORDED.get()
+    if recorded is not None and not torch.is_grad_enabled():
         raise NoRuleError(f"{operation_name(function)} inside torch.no_grad or a custom autograd function")
+    if recorded is not False:
+        return _applied(function, args, kwargs)
+    token = _RECORDED.set(None)  # rules are made of operations that come here too
+    try:
+        with torch.no_grad():
+            return _applied(function, args, kwargs)
+    finally:
+        _RECORDED.reset(token)
+
+
+def _applied(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     name = getattr(function, "__name__", str(function))
     rule = RULES.get(function)
     in_place = bool(kwargs.pop("inplace", False))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from types import TracebackType
 from typing import Any
 
@@ -71,7 +71,8 @@ def nested_derivatives(
         indices: a lower set of multi-indices, sorted by degree.
     """
     record = torch.is_grad_enabled()
-    with torch.enable_grad():
+    with _recording():
+        inputs, directions = _recordable(inputs), [_recordable(row) for row in directions]
         steps = [inputs[0].new_zeros(()).requires_grad_() for _ in directions]
         moved = [x + sum(s * d[n] for s, d in zip(steps, directions, strict=True)) for n, x in enumerate(inputs)]
         with _missing_derivatives_named():
@@ -82,6 +83,18 @@ def nested_derivatives(
                 below = tuple(n - (i == axis) for i, n in enumerate(index))
                 found[index] = _slope(found[below], steps[axis])
     return found if record else {index: u.detach() for index, u in found.items()}
+
+
+@contextmanager
+def _recording() -> Iterator[None]:
+    leave = torch.inference_mode(False) if torch.is_inference_mode_enabled() else nullcontext()
+    with leave, torch.enable_grad():
+        yield
+
+
+def _recordable(tensors: Sequence[Tensor]) -> list[Tensor]:
+    """Tensors that were made in inference mode are not kept for gradients; copies of them are."""
+    return [t.clone() if t.is_inference() else t for t in tensors]
 
 
 @contextmanager

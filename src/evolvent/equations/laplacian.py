@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from torch._C._functorch import is_batchedtensor
+from torch._C._functorch import get_unwrapped, is_batchedtensor, is_functorch_wrapped_tensor
 from torch.autograd import Function
 from torch.nn import functional as F
 
@@ -72,7 +72,7 @@ class SecondOrder(Expansion):
     def _in_seen_directions(self) -> SecondOrder:
         """The same with the gradient in the directions that occur, if they are few and the same at all points."""
         directions, units = len(self.gradient), self.gradient[0].numel()
-        if self.axes is not None or self.gradient.shape[1] > 1 or units > _FEWER * directions:
+        if self.axes is not None or self.gradient.shape[1] != 1 or units > _FEWER * directions:
             return self
         axes, gradient = torch.linalg.qr(self.gradient.reshape(directions, units))
         if not _are_independent(gradient.detach()):  # nor does QR have a derivative there
@@ -152,10 +152,17 @@ def _in_one_basis(parts: Sequence[Expansion]) -> list[SecondOrder]:
 
 def _are_independent(triangle: Tensor) -> bool:
     """Whether columns are, of whose QR decomposition this is the triangle."""
-    if torch.compiler.is_compiling() or is_batchedtensor(triangle):
+    if torch.compiler.is_compiling() or _is_batched(triangle):
         return False  # the answer depends on the numbers
     sizes = triangle.diagonal().abs()
     return bool(sizes.min() > _INDEPENDENT * sizes.max())
+
+
+def _is_batched(u: Tensor) -> bool:
+    """Whether the numbers differ between the calls of a ``torch.vmap``, also behind other transforms."""
+    while is_functorch_wrapped_tensor(u) and not is_batchedtensor(u):
+        u = get_unwrapped(u)
+    return is_batchedtensor(u)
 
 
 def _composed(value: Tensor, gradient: Tensor, laplacian: Tensor, series: Series) -> tuple[Tensor, Tensor, Tensor]:
@@ -220,7 +227,7 @@ def laplacian(f: Callable[..., Tensor], x: Tensor) -> Laplacian:
     try:
         with buffers_kept_on_failure(f), differentiable_pass():
             result: Any = f(SecondOrder(x, axes, x.new_zeros(1, x.shape[1])))
-            return _found(result, x)
+        return _found(result, x)
     except NOT_SUPPORTED as error:
         warn_of_fallback(error)
     return _nested(f, x, axes)
@@ -232,7 +239,8 @@ def _found(result: Any, x: Tensor) -> Laplacian:
     if isinstance(result, SecondOrder):
         u = result._in_variables()._dense()
         return Laplacian(u.value, u.gradient.movedim(0, -1), u.laplacian)
-    return Laplacian(result, result.new_zeros(*result.shape, x.shape[1]), torch.zeros_like(result))  # a constant
+    result = result if torch.is_grad_enabled() else result.detach()  # a constant
+    return Laplacian(result, result.new_zeros(*result.shape, x.shape[1]), torch.zeros_like(result))
 
 
 def _nested(f: Callable[..., Tensor], x: Tensor, axes: Tensor) -> Laplacian:

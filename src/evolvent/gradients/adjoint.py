@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from evolvent._core.errors import ConfigError
-from evolvent._core.first_order import first_order_only
+from evolvent._core.first_order import first_order_only, wants_backward
 from evolvent._core.state import State, parts
 from evolvent.dynamics import Dynamics
 from evolvent.gradients._contract import STRATEGIES, GradientStrategy, Propagator
@@ -42,7 +42,7 @@ class ContinuousAdjoint(GradientStrategy):
     def propagate(self, evolution: Propagator, u: State) -> State:
         self.check_method(evolution.integrator)
         start, parameters = parts(u), trainable(evolution)
-        if not (torch.is_grad_enabled() and any(t.requires_grad for t in (*start, *parameters))):
+        if not wants_backward(*start, *parameters):
             for j in range(evolution.steps):
                 u = evolution.step(j, u)
             return u

@@ -13,7 +13,7 @@ from torch.utils.checkpoint import checkpoint
 
 from evolvent._core.checks import check_whole
 from evolvent._core.errors import ConfigError
-from evolvent._core.first_order import first_order_only
+from evolvent._core.first_order import first_order_only, wants_backward
 from evolvent._core.state import State, parts
 from evolvent.gradients._contract import STRATEGIES, GradientStrategy, Propagator, whole_number
 from evolvent.gradients.binomial import next_stored, stored_positions
@@ -72,7 +72,7 @@ class Checkpoint(GradientStrategy):
         if self.stored is None:
             return self._by_segments(evolution, u)
         start, parameters = parts(u), trainable(evolution)
-        if not (torch.is_grad_enabled() and any(t.requires_grad for t in (*start, *parameters))):
+        if not wants_backward(*start, *parameters):
             return _steps(evolution, 0, evolution.steps, u)
         end = _Binomial.apply(self.stored, evolution, len(start), *start, *parameters)
         return end if isinstance(u, tuple) else end[0]  # pyright: ignore[reportReturnType, reportOptionalSubscript]

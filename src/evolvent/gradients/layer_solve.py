@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from evolvent._core.errors import ConfigError, NonFiniteError
-from evolvent._core.first_order import first_order_only
+from evolvent._core.first_order import first_order_only, wants_backward
 from evolvent._core.state import State, like, parts
 from evolvent.gradients._contract import Propagator
 from evolvent.gradients.layer_distribution import Ranks, shared_buffers
@@ -42,7 +42,7 @@ def solve_layers(evolution: StridedPropagator, u: State, levels: Levels, ranks: 
     """
     weights = trainable(evolution)
     problem = _Problem(evolution, levels, ranks, solver, isinstance(u, tuple), len(parts(u)))
-    if torch.is_grad_enabled() and any(p.requires_grad for p in (*parts(u), *weights)):
+    if wants_backward(*parts(u), *weights):
         result = _Solve.apply(problem, *parts(u), *weights)
     else:
         result, _ = problem.forward(parts(u), taped=False)

@@ -10,7 +10,7 @@ from torch import Tensor
 from evolvent import integrators
 from evolvent._core.checks import check_whole
 from evolvent._core.errors import ConfigError
-from evolvent._core.first_order import first_order_only
+from evolvent._core.first_order import first_order_only, wants_backward
 from evolvent._core.state import State, parts
 from evolvent.gradients._contract import STRATEGIES, GradientStrategy, Propagator, whole_number
 from evolvent.gradients.replay import Accumulator, Replay, trainable
@@ -53,8 +53,7 @@ class Reversible(GradientStrategy):
     def propagate(self, evolution: Propagator, u: State) -> State:
         self.check_method(evolution.integrator)
         start, parameters = parts(u), trainable(evolution)
-        wanted = any(t.requires_grad for t in (*start, *parameters))
-        if not (wanted and torch.is_grad_enabled()):
+        if not wants_backward(*start, *parameters):
             return _advance(evolution, start, None, [], None)
         return _Reversed.apply(self, evolution, len(start), *start, *parameters)  # pyright: ignore[reportReturnType]
 

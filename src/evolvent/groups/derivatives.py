@@ -7,7 +7,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from evolvent._core.checks import check_whole
+from evolvent._core.checks import check_whole, told
+from evolvent._core.errors import ConfigError
 from evolvent.groups.group import Group
 from evolvent.groups.representation import Representation
 
@@ -38,7 +39,7 @@ def chain_rule(g: np.ndarray, order: int) -> np.ndarray:
     >>> chain_rule(np.diag([0.5, 1.0]), 1).tolist()
     [[1.0, 0.0, 0.0], [0.0, 2.0, 0.0], [0.0, 0.0, 1.0]]
     """
-    inverse = np.linalg.inv(np.asarray(g, dtype=np.float64))
+    inverse = _inverse(g)
     first, second = inverse[:, 0], inverse[:, 1]  # the chain rule for each of the two first derivatives
     indices = multi_indices(order)
     matrix = np.zeros((len(indices), len(indices)))
@@ -49,6 +50,17 @@ def chain_rule(g: np.ndarray, order: int) -> np.ndarray:
         start = (i + j) * (i + j + 1) // 2
         matrix[row, start : start + i + j + 1] = product
     return matrix
+
+
+def _inverse(g: np.ndarray) -> np.ndarray:
+    try:
+        matrix = np.asarray(g, dtype=np.float64)
+        if matrix.shape == (2, 2):
+            return np.linalg.inv(matrix)
+    except (TypeError, ValueError):  # no numbers, or a singular matrix
+        pass
+    given = g.tolist() if isinstance(g, np.ndarray) else g
+    raise ConfigError(f"g must be an invertible matrix of numbers (2, 2), got {told(given)}.")
 
 
 def derivative_scales(order: int) -> np.ndarray:

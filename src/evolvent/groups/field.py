@@ -65,6 +65,7 @@ class Field:
     def act(self, u: Tensor, g: int) -> Tensor:
         r""":math:`\rho(g)` on the channels; points stay where they are."""
         self.check(u, "Field.act")
+        (g,) = self.group.check_elements((g,))
         matrix = torch.as_tensor(self.representation.matrices[g], dtype=u.dtype, device=u.device)
         return torch.einsum("ij,bmjyx->bmiyx", matrix, self.fibres(u)).flatten(1, 2)
 

@@ -81,10 +81,12 @@ class Group:
 
     def product(self, a: int, b: int) -> int:
         """The element that does b first, then a."""
+        a, b = self.check_elements((a, b))
         return int(self.table[a, b])
 
     def inverse(self, a: int) -> int:
         """The element that undoes a."""
+        (a,) = self.check_elements((a,))
         return int(self.inverses[a])
 
     def element_name(self, g: int) -> str:
@@ -92,17 +94,24 @@ class Group:
         angle = f"{360 * (g % self.rotations) / self.rotations:g}°"
         return f"mirrored, {angle}" if g >= self.rotations else angle
 
-    def check_subgroup(self, elements: Iterable[int]) -> tuple[int, ...]:
-        """The elements in order, if they are a subgroup."""
+    def check_elements(self, elements: Iterable[int]) -> list[int]:
+        """The numbers of elements as they are, if they are those of this group."""
         try:
-            found = sorted({operator.index(g) for g in elements})
+            found = [operator.index(g) for g in elements]
         except TypeError:
             given = shortened(repr(elements), 40)
             raise ConfigError(
-                f"a subgroup of {self.name} is a list of elements among 0 ... {self.order - 1}, got {given}."
+                f"{self.name} takes a list of elements among 0 ... {self.order - 1}, got {given}."
             ) from None
-        if not found or found[0] < 0 or found[-1] >= self.order:
-            raise ConfigError(f"elements of {self.name} are 0 ... {self.order - 1}, got {found[:20]}.")
+        if outside := [g for g in found if g not in range(self.order)]:
+            raise ConfigError(f"elements of {self.name} are 0 ... {self.order - 1}, got {outside[:20]}.")
+        return found
+
+    def check_subgroup(self, elements: Iterable[int]) -> tuple[int, ...]:
+        """The elements in order, if they are a subgroup."""
+        found = sorted(set(self.check_elements(elements)))
+        if not found:
+            raise ConfigError(f"a subgroup of {self.name} has element 0 at least, got no elements.")
         missing = sorted(set(self.table[np.ix_(found, found)].flatten().tolist()) - set(found))
         if missing:
             raise ConfigError(
@@ -117,9 +126,7 @@ class Group:
         >>> Group(4, mirrored=True).generated(2)
         (0, 2)
         """
-        outside = [g for g in generators if g not in range(self.order)]
-        if outside:
-            raise ConfigError(f"elements of {self.name} are 0 ... {self.order - 1}, got {outside[:20]}.")
+        self.check_elements(generators)
         found = {0}
         while True:
             more = found | {self.product(a, b) for a in (*found, *generators) for b in (*found, *generators)}

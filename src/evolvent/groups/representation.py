@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 import numpy as np
 
+from evolvent._core.checks import told
 from evolvent._core.errors import ConfigError
 from evolvent.groups.group import Group
 
@@ -74,6 +75,13 @@ class Representation:
     def orthogonal(self) -> bool:
         """Whether lengths are kept, which all representations made in this package do."""
         return bool(np.allclose(self.matrices @ self.matrices.mT, np.eye(self.size), atol=1e-10))
+
+    @property
+    def contragredient(self) -> Representation:
+        r"""How linear forms change, :math:`\rho(g^{-1})^\top`: for orthogonal matrices as vectors do."""
+        if self.orthogonal:
+            return self
+        return Representation(self.group, self.matrices[self.group.inverses].mT, f"contragredient of {self.name}")
 
     @cached_property
     def invariants(self) -> np.ndarray:
@@ -204,7 +212,10 @@ def restrict(representation: Representation, subgroup: Group) -> Representation:
     return Representation(subgroup, representation.matrices[kept], f"{representation.name} on {subgroup}")
 
 
-def _one_group(parts: Iterable[Representation]) -> Group:
+def _one_group(parts: Sequence[Representation]) -> Group:
+    for part in parts:
+        if not isinstance(part, Representation):
+            raise ConfigError(f"representations are expected, each as an argument of its own, got {told(part)}.")
     groups = {part.group for part in parts}
     if len(groups) != 1:
         names = ", ".join(sorted(group.name for group in groups)) or "none"

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from evolvent._core.checks import check_positive, check_whole
 from evolvent._core.errors import ConfigError, NonFiniteError
-from evolvent._core.first_order import first_order_only
+from evolvent._core.first_order import CarriesDerivatives, first_order_only
 from evolvent._core.state import State, axpy, combine, like, parts
 from evolvent.dynamics import Dynamics
 from evolvent.integrators._contract import Integrator
@@ -45,10 +45,11 @@ class ImplicitMidpoint(Integrator[Dynamics]):
 
     def step(self, f: Dynamics, t: float, u: State, h: float) -> State:
         middle = t + h / 2
-        with torch.no_grad():
+        by_themselves = any(isinstance(p, CarriesDerivatives) for p in parts(u))
+        with torch.set_grad_enabled(torch.is_grad_enabled() and by_themselves):
             m = self.fixed_point(lambda m: axpy(u, h / 2, f(middle, m)), u, h)
         m = axpy(u, h / 2, f(middle, m))
-        if torch.is_grad_enabled():
+        if torch.is_grad_enabled() and not by_themselves:
             corrected: Any = _ImplicitFunction.apply(self, f, middle, h, isinstance(u, tuple), *parts(m))
             m = like(u, corrected)
         return combine(m, (1.0, m), (-1.0, u))

@@ -210,9 +210,13 @@ def test_a_missing_package_is_named_with_the_extra(monkeypatch):
         ({"eps": [255]}, r"Give less than 1, as in 3/255\."),
         ({"eps": [-0.1]}, "must be positive"),
         ({"eps": []}, "needs a budget"),
+        ({"eps": 0.1}, r"eps is a list of budgets, such as \[1/255, 3/255\], got 0\.1"),
+        ({"eps": "3/255"}, r"list of budgets, .* got '3/255'"),
+        ({"eps": ["3/255"]}, "3/255 without quotes, got '3/255'"),
         ({"images": torch.randn(60, 1, 8, 8)}, r"values from -.* put it in front of the model"),
         ({"images": torch.zeros(60, 1, 8, 8, dtype=torch.int32)}, "bytes or floating-point"),
         ({"labels": torch.full((60,), 10)}, r"labels must lie in 0 ... 9, .* got 10 ... 10"),
+        ({"labels": torch.full((60,), 1.0)}, r"labels must be classes by number, got float32 of shape \(60,\)"),
         ({"labels": torch.full((60,), -1)}, "labels must lie in"),
         (
             {"model": nn.Identity().eval()},
@@ -227,6 +231,13 @@ def test_what_cannot_be_attacked_is_explained(change, message, convnet, digits):
     with pytest.raises(ConfigError, match=message) as caught:
         measure_robustness(**given)
     assert len(str(caught.value)) < 300
+
+
+@pytest.mark.parametrize("dtype", [torch.int32, torch.uint8])
+def test_labels_are_whole_numbers_of_any_kind(dtype, convnet, digits):
+    options = {"attacks": ["fgsm"], "eps": [0.1], "corruptions": [], "examples": 1}
+    found, expected = (measure_robustness(convnet, digits[0], y, **options) for y in (digits[1].to(dtype), digits[1]))
+    assert found.accuracies == expected.accuracies
 
 
 def test_shapes_and_names_are_checked(convnet, digits):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+from collections import OrderedDict
 
 import numpy as np
 import pytest
@@ -359,6 +360,8 @@ def stretched(group: Group) -> Field:
         (lambda: FieldDropout(scalars(C4), 1.0), ConfigError, "share"),
         (lambda: GroupRestriction(scalars(C4), C8), ConfigError, "not contained"),
         (lambda: FieldBatchNorm(stretched(C8)), ConfigError, "orthogonal"),
+        (lambda: FieldBatchNorm(Field(sign(C4), 2))(torch.zeros(1, 2, 1, 1)), ShapeError, "more than one number"),
+        (lambda: FieldBatchNorm(scalars(C4, 2))(torch.zeros(1, 2, 1, 1)), ShapeError, r"\(1, 2, 1, 1\)"),
         (lambda: NormActivation(stretched(C8)), ConfigError, "orthogonal"),
         (lambda: OrientationPooling(stretched(C8), "norm"), ConfigError, "orthogonal"),
     ],
@@ -374,8 +377,94 @@ def test_normalisations_merge_into_the_convolutions_before_them(field):
     parts = FieldLinear(field, field), generic(FieldBias(field)), generic(FieldBatchNorm(field)), nn.Tanh()
     network, u = nn.Sequential(*parts).double().eval(), torch.randn(2, field.channels, 3, 4, dtype=torch.float64)
     assert_close(dense(network)(u), network(u), rtol=1e-10, atol=1e-10)
-    assert len(dense(network)) == 2
+    assert [type(part) for part in dense(network)][1:] == [nn.Identity, nn.Identity, nn.Tanh]
     assert_close(dense(network[1:])(u), network[1:](u), rtol=1e-10, atol=1e-10)
+
+
+class RectifiedConvolution(nn.Conv2d):
+    def forward(self, u):
+        return super().forward(u).relu()
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        RectifiedConvolution,
+        lambda *sizes: nn.utils.parametrizations.weight_norm(nn.Conv2d(*sizes)),
+        lambda *sizes: changed_by_a_hook(nn.Conv2d(*sizes)),
+    ],
+)
+def test_only_plain_convolutions_take_normalisations_in(make):
+    field = regular_fields(C4, 2)
+    network = nn.Sequential(make(8, 8, 3), generic(FieldBatchNorm(field))).eval()
+    u = torch.randn(2, 8, 5, 5)
+    assert_close(dense(network)(u), network(u), rtol=1e-4, atol=1e-5)
+
+
+def changed_by_a_hook(layer: nn.Module) -> nn.Module:
+    layer.register_forward_hook(lambda module, inputs, output: output.relu())
+    return layer
+
+
+class Named(nn.Module):
+    """A network that calls its layers by names and numbers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        field = regular_fields(C4, 2)
+        named = OrderedDict(lift=SteerablePDO(scalars(C4), field), norm=generic(FieldBatchNorm(field)), act=nn.Tanh())
+        self.stem, self.body = nn.Sequential(named), nn.Sequential(*copy.deepcopy(list(named.values())[1:]))
+
+    def forward(self, u):
+        u = self.stem.act(self.stem.norm(self.stem.lift(u)))
+        return self.body[1](self.body[0](u))
+
+
+def test_dense_copies_keep_the_names_of_layers():
+    network, u = Named().eval(), torch.randn(2, 1, 6, 6)
+    assert_close(dense(network)(u), network(u), rtol=1e-4, atol=1e-5)
+
+
+def test_normalisation_can_follow_all_batches_alike():
+    field = Field(irrep(C4, 1), 2)
+    norm, batches = FieldBatchNorm(field, momentum=None), torch.randn(3, 2, 4, 5, 5)
+    for u in batches:
+        norm(u)
+    expected = batches.unflatten(2, (2, 2)).square().mean(dim=(1, 3, 4, 5)).mean(0) * 100 / 99
+    assert_close(norm.norm.running_var, expected)
+
+
+LAYERS = [
+    lambda: SteerablePDO(scalars(C4), regular_fields(C4, 2)),
+    lambda: SteerablePDO(scalars(C4), Field(irrep(C4, 1), 2)),
+    lambda: NeuralEPDO(regular_fields(C4, 2), reduction=1, partitions=1),
+    lambda: NeuralEPDO(Field(irrep(C4, 1), 2), 2, 1, 1, "invariant"),
+    lambda: FieldBatchNorm(Field(direct_sum(trivial(C4), irrep(C4, 1)), 2)),
+    lambda: GroupRestriction(regular_fields(C8, 1), C4),
+]
+
+
+@pytest.mark.parametrize("make", LAYERS)
+def test_layers_are_made_in_the_default_precision(make):
+    torch.set_default_dtype(torch.float64)
+    try:
+        layer = make()
+        assert all(b.dtype == torch.float64 for b in layer.buffers() if b.is_floating_point())
+        assert layer(torch.randn(2, layer.in_field.channels, 5, 5)).dtype == torch.float64
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
+@pytest.mark.parametrize("make", LAYERS)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_layers_made_without_numbers_get_their_constants(make, dtype):
+    layer = make().to(dtype).eval()
+    with torch.device("meta"):
+        deferred = make()
+    deferred = deferred.to(dtype).to_empty(device="cpu").eval()
+    deferred.load_state_dict(layer.state_dict())
+    u = torch.randn(2, layer.in_field.channels, 5, 5, dtype=dtype)
+    assert torch.equal(deferred(u), layer(u))
 
 
 @pytest.mark.parametrize(

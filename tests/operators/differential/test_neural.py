@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -12,7 +13,19 @@ from hypothesis import strategies as st
 from torch import nn
 
 from evolvent.errors import ConfigError, ShapeError
-from evolvent.groups import Field, cyclic, dihedral, direct_sum, irreps, quotient, regular, regular_fields, trivial
+from evolvent.groups import (
+    Field,
+    Representation,
+    cyclic,
+    dihedral,
+    direct_sum,
+    irrep,
+    irreps,
+    quotient,
+    regular,
+    regular_fields,
+    trivial,
+)
 from evolvent.operators.differential import (
     FieldLinear,
     FiniteDifferences,
@@ -51,6 +64,14 @@ def worst_error(layer, u):
         for g in field.group.grid_symmetries
     ]
     return max(error.item() for error in errors)
+
+
+@pytest.mark.parametrize("coefficients", ["full", "invariant"])
+def test_representations_need_not_be_orthogonal(coefficients):
+    basis = np.array([[1, 0.5], [0, 2]])
+    skewed = Representation(cyclic(4), np.linalg.inv(basis) @ irrep(cyclic(4), 1).matrices @ basis, "skewed")
+    layer = NeuralEPDO(Field(skewed, 2), 2, 1, 1, coefficients).double()
+    assert worst_error(layer, torch.randn(2, 4, 7, 7, dtype=torch.float64)) < 1e-12
 
 
 @given(layers(), st.integers(5, 8), st.booleans())

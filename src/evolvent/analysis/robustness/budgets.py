@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Sized
 
+from evolvent._core.checks import told
 from evolvent._core.errors import ConfigError, shortened
 
 PAPER_BUDGETS = (0.5 / 255, 1 / 255, 3 / 255)
@@ -12,9 +13,13 @@ PAPER_BUDGETS = (0.5 / 255, 1 / 255, 3 / 255)
 
 def check_budgets(budgets: Sequence[float], name: str = "eps") -> None:
     """Refuse budgets outside (0, 1), and none at all."""
-    if not budgets:
+    if isinstance(budgets, str) or not isinstance(budgets, Sized):
+        raise ConfigError(f"{name} is a list of budgets, such as [1/255, 3/255], got {told(budgets)}.")
+    if not len(budgets):
         raise ConfigError("an attack needs a budget eps, such as 3/255, got none.")
     for eps in budgets:
+        if not hasattr(eps, "__float__"):
+            raise ConfigError(f"{name} must be a number, such as 3/255 without quotes, got {told(eps)}.")
         if eps >= 1:
             meant = f"Did you mean {eps:g}/255?" if eps < 255 else "Give less than 1, as in 3/255."
             raise ConfigError(

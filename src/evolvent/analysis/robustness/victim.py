@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from evolvent._core.checks import check_labelled_images
+from evolvent._core.checks import check_labelled_images, described
 from evolvent._core.errors import ConfigError
 from evolvent._core.modes import evaluation_mode
 
@@ -88,7 +88,7 @@ def victim(model: nn.Module, images: Tensor, labels: Tensor) -> Iterator[Victim]
         for parameter in wanted:
             parameter.requires_grad_(False)
         with evaluation_mode(model):
-            yield Victim(model, images, labels, _count_classes(model, images, labels))
+            yield Victim(model, images, _whole_numbers(labels), _count_classes(model, images, labels))
     finally:
         for parameter in wanted:
             parameter.requires_grad_()
@@ -105,6 +105,12 @@ def _check_pixels(images: Tensor) -> None:
             f"attacks change pixels between 0 and 1, but the images have values from {low:g} to {high:g}. Give images "
             "before preprocessing, and put it in front of the model: nn.Sequential(preprocess, model)."
         )
+
+
+def _whole_numbers(labels: Tensor) -> Tensor:
+    if labels.is_floating_point() or labels.is_complex():
+        raise ConfigError(f"labels must be classes by number, got {described(labels)}. Use labels.long().")
+    return labels.long()
 
 
 def _count_classes(model: nn.Module, images: Tensor, labels: Tensor) -> int:

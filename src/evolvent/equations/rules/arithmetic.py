@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -13,15 +13,22 @@ from evolvent.equations.expansion import Expansion, NoRuleError, is_transformed,
 from evolvent.equations.rules import series
 
 
+def _as_precise(b: Any, a: Any) -> Any:
+    """A constant in the precision in which PyTorch takes it together with ``a``, before anything is done to it."""
+    plain = isinstance(b, Tensor) and not isinstance(b, Expansion)
+    return b.to(torch.promote_types(b.dtype, a.value.dtype)) if plain else b
+
+
 def add(a: Any, b: Any, *, alpha: float = 1) -> Expansion:
     if alpha != 1:
-        b = b * alpha
+        b = _as_precise(b, a) * alpha
     if isinstance(a, Expansion):
         return a.plus(b) if isinstance(b, Expansion) else a.shifted(b)
     return b.shifted(a)
 
 
 def subtract(a: Any, b: Any, *, alpha: float = 1) -> Expansion:
+    b = _as_precise(b, a)
     return add(a, -b if alpha == 1 else b * -alpha)
 
 
@@ -34,7 +41,7 @@ def multiply(a: Any, b: Any) -> Expansion:
 def divide(a: Any, b: Any, *, rounding_mode: str | None = None) -> Expansion:
     if rounding_mode is not None:
         raise NoRuleError("torch.div with rounding")
-    return multiply(a, b.compose(series.power(-1.0)) if isinstance(b, Expansion) else 1 / b)
+    return multiply(a, b.compose(series.power(-1.0)) if isinstance(b, Expansion) else 1 / _as_precise(b, a))
 
 
 def power(base: Any, exponent: Any) -> Expansion:
@@ -43,8 +50,7 @@ def power(base: Any, exponent: Any) -> Expansion:
     if not isinstance(exponent, Expansion):
         wide = base.shifted(0 * exponent)  # which also tells autograd of exponents that are learned
         return wide.compose(series.powers(exponent.to(wide.dtype)), fused=not exponent.requires_grad)
-    if not isinstance(base, Tensor):
-        base = exponent.new_tensor(base)
+    base = _as_precise(base, exponent) if isinstance(base, Tensor) else exponent.new_tensor(base)
     if _reaches_zero(base.value if isinstance(base, Expansion) else base):
         raise NoRuleError("a power of a base that is not positive")
     logarithm = base.compose(series.log) if isinstance(base, Expansion) else torch.log(base)
@@ -102,13 +108,30 @@ def einsum(equation: str, *operands: Any) -> Expansion:
     return product_of(lambda a, b: torch.einsum(equation, a, b))(*operands)
 
 
-def softmax(u: Any, dim: int, *_: Any, **__: Any) -> Expansion:
+def softmax(u: Any, dim: int | None = None, *options: Any, dtype: torch.dtype | None = None, **_: Any) -> Expansion:
+    u, dim = _converted(u, dtype, options), _axis(u, dim)
     weights = (u - u.value.detach().amax(dim, keepdim=True)).compose(series.exp)
     return weights / weights.sum(dim, keepdim=True)
 
 
-def log_softmax(u: Any, dim: int, *_: Any, **__: Any) -> Expansion:
+def log_softmax(
+    u: Any, dim: int | None = None, *options: Any, dtype: torch.dtype | None = None, **_: Any
+) -> Expansion:
+    u, dim = _converted(u, dtype, options), _axis(u, dim)
     return u - logsumexp(u, dim, keepdim=True)
+
+
+def _converted(u: Any, dtype: torch.dtype | None, options: Sequence[Any]) -> Any:
+    """In the precision asked for, which some of the functions take by position."""
+    dtype = next((one for one in options if isinstance(one, torch.dtype)), dtype)
+    return u if dtype is None else u.to(dtype)
+
+
+def _axis(u: Any, dim: int | None) -> int:
+    """The axis that PyTorch takes where none is given."""
+    if dim is None:
+        return 0 if u.ndim in (0, 1, 3) else 1
+    return dim
 
 
 def logsumexp(u: Any, dim: int, keepdim: bool = False) -> Expansion:

@@ -13,6 +13,7 @@ from torch.nn import functional as F
 from evolvent._core.errors import ConfigError
 from evolvent.equations.expansion import Expansion, Rule, operation_name, register_everywhere, register_rule
 from evolvent.equations.rules import series
+from evolvent.equations.rules.selection import maximum, minimum
 
 SERIES: dict[str, Callable[..., list[Tensor]]] = {
     "tanh": series.tanh, "sigmoid": series.sigmoid, "softplus": series.softplus, "logsigmoid": series.log_sigmoid,
@@ -21,7 +22,7 @@ SERIES: dict[str, Callable[..., list[Tensor]]] = {
     "arctan": series.atan, "erf": series.erf, "silu": series.silu, "elu": series.elu, "celu": series.celu,
     "selu": series.selu,
     "relu": series.relu, "relu6": series.relu6, "leaky_relu": series.leaky_relu, "abs": series.absolute,
-    "hardtanh": series.hardtanh, "clamp": series.clamp, "hardsigmoid": series.hardsigmoid,
+    "hardtanh": series.hardtanh, "hardsigmoid": series.hardsigmoid,
     "hardswish": series.hardswish, "sqrt": series.power(0.5), "rsqrt": series.power(-0.5),
     "reciprocal": series.power(-1.0), "square": series.power(2.0),
 }  # fmt: skip
@@ -33,13 +34,21 @@ def elementwise(taylor: Callable[..., list[Tensor]]) -> Rule:
     def rule(u: Expansion, *args: float, **kwargs: float) -> Expansion:
         if not args and not kwargs:
             return u.compose(taylor)
-        return u.compose(lambda value, order: taylor(value, order, *args, **kwargs))
+        learned = any(isinstance(one, Tensor) and one.requires_grad for one in (*args, *kwargs.values()))
+        return u.compose(lambda value, order: taylor(value, order, *args, **kwargs), fused=not learned)
 
     return rule
 
 
 for _name, _taylor in SERIES.items():
     register_everywhere(_name, elementwise(_taylor))
+
+
+def clamp(u: Any, min: Any = None, max: Any = None) -> Expansion:
+    if not isinstance(min, Tensor) and not isinstance(max, Tensor):
+        return u.compose(lambda value, order: series.clamp(value, order, min, max))
+    u = u if min is None else maximum(u, min)
+    return u if max is None else minimum(u, max)
 
 
 def gelu(u: Expansion, approximate: str = "none") -> Expansion:
@@ -53,6 +62,7 @@ def mish(u: Expansion) -> Expansion:
     return u * u.compose(series.softplus).compose(series.tanh)  # type: ignore[operator]
 
 
+register_everywhere("clamp", clamp)
 register_everywhere("gelu", gelu)
 register_everywhere("mish", mish)
 register_rule(F.tanhshrink, lambda u: u - u.compose(series.tanh))

@@ -22,10 +22,16 @@ from evolvent.equations.expansion import (
 def linear(function: Callable[..., Any]) -> Rule:
     """The rule of an operation that is linear in its first argument; the others are constants."""
 
-    def rule(u: Expansion, *args: Any, **kwargs: Any) -> Expansion:
+    may_round = function in CONVERSIONS
+
+    def rule(u: Expansion, *args: Any, **kwargs: Any) -> Any:
         plain = [arg.value.detach() if isinstance(arg, Expansion) else arg for arg in args]
         if len(plain) and isinstance(args[0], Expansion) and not function.__name__.endswith("_as"):
             raise NoRuleError(f"{function.__name__} with two arguments that depend on the input")
+        if may_round or "dtype" in kwargs:
+            converted = function(u.value.detach(), *plain, **kwargs)
+            if not converted.is_floating_point() and not converted.is_complex():
+                return converted  # whole numbers, which have no derivatives
         return u.linear(lambda part: function(part, *plain, **kwargs))
 
     return rule
@@ -36,14 +42,16 @@ def viewing(rule: Callable[..., Expansion]) -> Rule:
     return lambda u, *args, **kwargs: share_memory(u, rule(u, *args, **kwargs))
 
 
+CONVERSIONS = (Tensor.to, Tensor.type_as)
 VIEWS = (
     "reshape", "view", "flatten", "unflatten", "ravel", "squeeze", "unsqueeze", "permute", "transpose", "movedim", "t",
-    "swapaxes", "swapdims", "contiguous", "to", "float", "double", "expand", "broadcast_to", "narrow", "select",
-    "diagonal", "unfold", "view_as", "reshape_as", "expand_as", "type_as",
+    "swapaxes", "swapdims", "contiguous", "float", "double", "expand", "broadcast_to", "narrow", "select",
+    "diagonal", "unfold", "view_as", "reshape_as", "expand_as",
+    "to", "type_as",
 )  # fmt: skip
 COPIES = (
-    "clone", "repeat", "tile", "flip", "roll", "index_select", "gather", "sum", "mean", "cumsum", "diff", "trace",
-    "diag", "tril", "triu", "fold", "take_along_dim", "pixel_shuffle", "pixel_unshuffle", "interpolate",
+    "clone", "repeat", "tile", "flip", "roll", "index_select", "gather", "sum", "mean", "cumsum", "trace", "diag",
+    "tril", "triu", "fold", "take_along_dim", "pixel_shuffle", "pixel_unshuffle", "interpolate",
 )  # fmt: skip
 
 
@@ -74,6 +82,14 @@ register_everywhere("moveaxis", viewing(linear(torch.movedim)))  # vmap knows it
 for _property in ("T", "mT"):
     _getter = getattr(Tensor, _property).__get__
     register_rule(_getter, viewing(lambda u, *_, _getter=_getter: u.linear(lambda part: _getter(part))))
+
+
+def difference(u: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any = None) -> Expansion:
+    whole = torch.cat([part for part in (prepend, u, append) if part is not None], dim)
+    return whole.linear(lambda part: torch.diff(part, n, dim))  # pyright: ignore[reportAttributeAccessIssue]
+
+
+register_everywhere("diff", difference)
 
 
 def pad(u: Expansion, widths: Sequence[int], mode: str = "constant", value: float | None = None) -> Expansion:

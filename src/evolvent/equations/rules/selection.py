@@ -14,10 +14,14 @@ from evolvent.equations.expansion import Expansion, Rule, register_everywhere, r
 
 def where(condition: Tensor, a: Any, b: Any) -> Expansion:
     """Entries of ``a`` where the condition holds, of ``b`` elsewhere."""
-    mask = condition.to(a.dtype if isinstance(a, Expansion) else b.dtype)
     kind = a if isinstance(a, Expansion) else b
-    a, b = (one if isinstance(one, Expansion) else kind.constant(torch.as_tensor(one).to(mask)) for one in (a, b))
+    a, b = (one if isinstance(one, Expansion) else kind.constant(_promoted(one, kind.value)) for one in (a, b))
     return kind.joined(lambda parts: torch.where(condition, parts[0], parts[1]), [a, b])
+
+
+def _promoted(constant: Any, like: Tensor) -> Tensor:
+    """In the precision of the result that PyTorch makes of both."""
+    return torch.as_tensor(constant, device=like.device).to(torch.result_type(like, constant))
 
 
 def _value(u: Any) -> Any:

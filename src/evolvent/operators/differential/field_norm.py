@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _NormBase
 
+from evolvent._core.errors import ShapeError
 from evolvent.groups import Field, Representation
 from evolvent.operators.differential.constants import ConstantsModule
 from evolvent.operators.differential.field_checks import check_fields, check_orthogonal
@@ -28,7 +29,7 @@ class FieldBatchNorm(HasOrdinaryForm, ConstantsModule):
     Args:
         field: of any orthogonal representation.
         eps: :math:`\epsilon`.
-        momentum: weight of the newest batch in the running statistics.
+        momentum: weight of the newest batch in the running statistics; None for their mean over all batches.
 
     Shape: (B, field.channels, H, W) to the same.
 
@@ -41,7 +42,7 @@ class FieldBatchNorm(HasOrdinaryForm, ConstantsModule):
     directions: Tensor
     coordinates: Tensor
 
-    def __init__(self, field: Field, eps: float = 1e-5, momentum: float = 0.1) -> None:
+    def __init__(self, field: Field, eps: float = 1e-5, momentum: float | None = 0.1) -> None:
         super().__init__()
         check_fields(self, field)
         check_orthogonal(field, "FieldBatchNorm")
@@ -57,6 +58,11 @@ class FieldBatchNorm(HasOrdinaryForm, ConstantsModule):
 
     def forward(self, u: Tensor) -> Tensor:
         self.in_field.check(u, "FieldBatchNorm")
+        if self.norm.training and u.numel() == self.in_field.multiplicity:
+            raise ShapeError(
+                f"FieldBatchNorm in training needs more than one number of each field, got shape {tuple(u.shape)}. "
+                "Take more images or pixels, or use eval()."
+            )
         if self.one_channel:
             return self._as_one_channel(u)
         return self.norm(self.in_field.fibres(u), self.directions, self.coordinates).flatten(1, 2)
@@ -89,7 +95,7 @@ class _FibreBatchNorm(_NormBase):
     The base class makes gradient strategies leave its statistics alone when they compute a step again.
     """
 
-    def __init__(self, fields: int, directions: int, eps: float, momentum: float) -> None:
+    def __init__(self, fields: int, directions: int, eps: float, momentum: float | None) -> None:
         super().__init__(fields, eps, momentum)
         self.bias = nn.Parameter(torch.zeros(fields, directions))
         self.running_mean = torch.zeros(fields, directions)
@@ -114,10 +120,10 @@ class _FibreBatchNorm(_NormBase):
         assert self.running_mean is not None
         assert self.running_var is not None
         assert self.num_batches_tracked is not None
-        assert self.momentum is not None
         self.num_batches_tracked.add_(1)
-        self.running_mean.lerp_(mean.to(self.running_mean.dtype), self.momentum)
-        self.running_var.lerp_((variance * count / (count - 1)).to(self.running_var.dtype), self.momentum)
+        share = 1 / self.num_batches_tracked.item() if self.momentum is None else self.momentum
+        self.running_mean.lerp_(mean.to(self.running_mean.dtype), share)
+        self.running_var.lerp_((variance * count / (count - 1)).to(self.running_var.dtype), share)
 
     def _check_input_dim(self, input: Tensor) -> None:
         """The layer around this one has checked it."""

@@ -11,6 +11,7 @@ from torch.nn import functional as F
 from evolvent._core.checks import check_choice, check_whole
 from evolvent._core.errors import ShapeError
 from evolvent.groups import Field, Group, scalars
+from evolvent.operators.differential.constants import ConstantsModule
 from evolvent.operators.differential.field_checks import (
     check_fields,
     check_moves_channels,
@@ -67,7 +68,7 @@ def _largest(v: Tensor) -> Tensor:
     return v.max(dim=2).values if torch.compiler.is_dynamo_compiling() else v.amax(dim=2)
 
 
-class GroupRestriction(nn.Module):
+class GroupRestriction(ConstantsModule):
     """The same features as fields of a smaller group, for layers that need to commute with that one only.
 
     Regular fields become several regular fields each, whose channels follow each other.
@@ -90,7 +91,10 @@ class GroupRestriction(nn.Module):
         check_fields(self, field)
         self.in_field = field
         self.out_field, order = field.restricted(subgroup)
-        self.register_buffer("order", order, persistent=False)
+        if order is None:
+            self.order = None
+        else:
+            self.add_constant("order", order.numpy())
 
     def forward(self, u: Tensor) -> Tensor:
         self.in_field.check(u, "GroupRestriction")

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
-from typing import cast
+from typing import TypeGuard
 
 import torch
 from torch import Tensor, nn
@@ -62,7 +61,7 @@ class ChannelAffine(nn.Module):
         """One layer that does both, if there is one."""
         if isinstance(layer, ChannelAffine):
             return ChannelAffine(self.factor * layer.factor, self.factor * layer.shift + self.shift)
-        if not isinstance(layer, nn.Conv2d):
+        if not _is_plain_convolution(layer):
             return None
         weight = (layer.weight * self.factor.view(-1, 1, 1, 1)).detach()
         shift = self.shift if layer.bias is None else self.factor * layer.bias + self.shift
@@ -71,10 +70,17 @@ class ChannelAffine(nn.Module):
         return made
 
 
+def _is_plain_convolution(layer: nn.Module) -> TypeGuard[nn.Conv2d]:
+    """Whether its answer is the convolution with its weight, and nothing else."""
+    hooks = layer._forward_pre_hooks or layer._forward_hooks
+    return type(layer) in (nn.Conv2d, FixedConvolution) and not hooks
+
+
 def dense(network: nn.Module) -> nn.Module:
     """A copy of a network in evaluation mode: every equivariant layer as the ordinary layers that do the same.
 
-    Normalisations become a factor and a shift for each channel, which convolutions right before them take in.
+    Normalisations become a factor and a shift for each channel, which convolutions right before them take in. Layers
+    keep their names; where one was taken in, there is an ``nn.Identity``.
 
     >>> from evolvent.groups import cyclic, regular_fields, scalars
     >>> from evolvent.operators.differential import FieldBatchNorm, FieldLinear
@@ -82,11 +88,13 @@ def dense(network: nn.Module) -> nn.Module:
     >>> dense(nn.Sequential(FieldLinear(scalars(cyclic(4)), field), FieldBatchNorm(field)))
     Sequential(
       (0): FixedConvolution(1, 8, kernel_size=(1, 1), stride=(1, 1))
+      (1): Identity()
     )
     """
     if isinstance(network, HasOrdinaryForm):
         return network.dense().eval()
-    copied = copy.copy(network)
+    copied = type(network).__new__(type(network))
+    vars(copied).update(vars(network))  # copy.copy refuses parametrised layers
     parts = {name: part and dense(part) for name, part in network._modules.items()}
     vars(copied)["_modules"] = _merged(parts) if type(network) is nn.Sequential else parts
     return copied.eval()
@@ -94,11 +102,12 @@ def dense(network: nn.Module) -> nn.Module:
 
 def _merged(parts: dict[str, nn.Module | None]) -> dict[str, nn.Module | None]:
     """The same layers, with factors and shifts taken into the layers before them."""
-    kept: list[nn.Module] = []
-    for part in cast(Iterable[nn.Module], parts.values()):
-        both = part.after(kept[-1]) if kept and isinstance(part, ChannelAffine) else None
+    kept, last = dict(parts), ""
+    for name, part in parts.items():
+        before = kept.get(last)
+        both = part.after(before) if before is not None and isinstance(part, ChannelAffine) else None
         if both is None:
-            kept.append(part)
+            last = name
         else:
-            kept[-1] = both
-    return {str(number): part for number, part in enumerate(kept)}
+            kept[last], kept[name] = both, nn.Identity()
+    return kept

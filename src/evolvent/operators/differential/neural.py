@@ -44,7 +44,8 @@ class NeuralEPDO(HasOrdinaryForm):
 
     Eqs. (7), (10), (11) and (13) of He et al. 2023. It is not linear, adapts to what it sees, and commutes with the
     group: the coefficients transform as :math:`\rho(g) \otimes \hat\rho(g)` says (Proposition 3), or as
-    :math:`\rho(g) \otimes \hat\rho(g) \otimes \rho(g)` if they are full matrices (Proposition 2).
+    :math:`\rho(g) \otimes \hat\rho(g) \otimes \rho(g)` if they are full matrices (Proposition 2; the last
+    factor is :math:`\rho(g^{-1})^\top` where :math:`\rho` is not orthogonal).
 
     Args:
         field: how features transform, before and after.
@@ -198,7 +199,8 @@ class FullCoefficients(_Rule):
                 "numbers. Use coefficients='diagonal', a smaller group or a lower order."
             )
         hidden = _hidden(field, reduction)
-        matrices = tensor_product(tensor_product(field.representation, derivatives), field.representation)
+        rho = field.representation
+        matrices = tensor_product(tensor_product(rho, derivatives), rho.contragredient)
         self.first, self.second = FieldLinear(field, hidden), FieldLinear(hidden, Field(matrices, self.own**2))
         self.add_constant("stencils", rotated_stencils(field.group, order, discretisation)[0])
 
