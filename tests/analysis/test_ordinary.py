@@ -100,7 +100,7 @@ def test_the_error_is_found(name):
     off = lambda x: exact(x) + 1e-4 * torch.sin(wave * x + 0.3)  # noqa: E731
     lin = LinearisedOrdinary(problem, off)
     true = (exact(lin.points) - off(lin.points)).numpy()
-    np.testing.assert_allclose(lin.error(), true, atol=1e-6 * np.abs(true).max())
+    np.testing.assert_allclose(lin.error(), true, atol=1e-3 * np.abs(true).max())
     assert dict.fromkeys(check_trust(problem, off).not_checked) == {"second solution": None}
 
 
@@ -117,13 +117,69 @@ def test_what_is_not_determined_is_not_judged():
     free = start("free", 1, lambda u: u["tt"] + u.value)
     trust = check_trust(free, torch.cos)
     assert "1 conditions where 2 are needed" in trust.not_checked["linearised error"]
-    assert "whether small errors grow was not looked at" in trust.verdict
+    assert "its errors were not followed, since it has 1 conditions where 2 are needed" in trust.verdict
     same = start("same", 1, lambda u: [u.component(0)["t"], u.component(0)["t"]], **PAIR)
-    with pytest.raises(np.linalg.LinAlgError, match="singular"):
+    with pytest.raises(np.linalg.LinAlgError, match="an unknown has no derivative"):
         LinearisedOrdinary(same, circle).error()
     half = start("half", 1, lambda u: u.component(0)["t"], unknowns=("a", "b"))
     with pytest.raises(np.linalg.LinAlgError, match="1 equations for 2 unknowns"):
         LinearisedOrdinary(half, lambda t: torch.cat([t, t], 1)).error()
+
+
+NEUMANN = [Condition(name, {"x": at}, lambda u: u["x"]) for name, at in (("left", 0), ("right", 1))]
+UNDETERMINED = {
+    "constant": (
+        ends("slopes", lambda u: u["xx"] + math.pi**2 * torch.cos(math.pi * u.points["x"]), conditions=NEUMANN),
+        lambda x: torch.cos(math.pi * x) + 5,
+    ),
+    "resonance": (
+        ends("resonance", lambda u: u["xx"] + math.pi**2 * u.value, boundary=0.0),
+        lambda x: 7 * torch.sin(math.pi * x),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", UNDETERMINED)
+def test_an_error_is_not_stated_of_what_is_hardly_determined(name):
+    problem, u = UNDETERMINED[name]
+    trust = check_trust(problem, u)
+    assert "its errors were not followed" in trust.verdict
+    assert "linearised error" in trust.not_checked
+
+
+@pytest.mark.parametrize("end", [20, 25])
+def test_what_grows_is_followed_from_its_start(end):
+    grown = start("grown", end, lambda u: u["t"] - u.value)
+    lin = LinearisedOrdinary(grown, lambda t: torch.exp(t) * (1 + 1e-3 * torch.sin(3 * t)))
+    true = -torch.exp(lin.points) * 1e-3 * torch.sin(3 * lin.points)
+    np.testing.assert_allclose(lin.error(), true.numpy(), atol=0.3 * true.abs().max().item())
+    assert lin.is_determined()
+
+
+def test_coefficients_may_be_infinite_at_an_end():
+    at_centre = [Condition("centre", {"x": 0}, lambda u: u["x"]), Condition("edge", {"x": 1}, lambda u: u.value)]
+    ball = ends("ball", lambda u: u["xx"] + 2 / u.points["x"] * u["x"] + 6, conditions=at_centre)
+    trust = check_trust(ball, lambda x: 1 - x**2 + 1e-3 * torch.sin(3 * x + 0.3))
+    assert "Trust it to about 0.001" in trust.verdict
+
+
+def test_an_error_over_which_the_equation_is_not_linear_is_not_trusted():
+    table = torch.linspace(-10, 10, 20_001)
+    look_up = lambda v: table[((v + 10) * 1000).round().long().clamp(0, 20_000)]  # noqa: E731  # without a slope
+    course = lambda t: 2 + torch.sin(t)  # noqa: E731
+    problem = start(
+        "table", 3, lambda u: u["t"] - torch.cos(u.points["t"]) - 3 * (look_up(u.value) - course(u.points["t"])),
+        initial=2.0,
+    )  # fmt: skip
+    trust = check_trust(problem, lambda t: course(t) + 1e-4 * torch.expm1(3 * t))
+    assert not trust.trusted
+    assert "its equation is not linear" in trust.verdict
+
+
+def test_a_spike_between_the_places_of_the_grid_is_not_overlooked():
+    bistable = start("bistable", 1, lambda u: u["t"] - (u.value - u.value**3))
+    jump = lambda t: torch.tanh((0.50023 - t) / 2e-5)  # noqa: E731
+    assert not check_trust(bistable, jump, second=jump).trusted
 
 
 @pytest.mark.parametrize(
@@ -133,7 +189,6 @@ def test_what_is_not_determined_is_not_judged():
         (create_problem("poisson-disc"), "one coordinate"),
         (ends("inside", lambda u: u["x"], conditions=[Condition("m", {"x": 0.5}, lambda u: u.value)]), "not lie at an"),
         (ends("whole", lambda u: u.laplacian, boundary=0.0), "u_laplacian"),
-        (ends("fifth", lambda u: u["xxxxx"], boundary=0.0), "u_xxxxx"),
         (ends("odd", lambda u: u["x"], conditions=[Condition("m", {"x": 0}, lambda u: u.gradient)]), "asks for grad"),
     ],
     ids=lambda one: getattr(one, "name", None),

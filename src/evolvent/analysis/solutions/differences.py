@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -41,14 +41,3 @@ def _weights(offsets: tuple[int, ...], order: int) -> np.ndarray:
     wanted = np.zeros(len(offsets))
     wanted[order] = math.factorial(order)
     return np.linalg.solve(powers, wanted)
-
-
-def blocks(matrices: np.ndarray) -> Any:
-    """A block-diagonal matrix of (N, equations, unknowns)."""
-    from scipy.sparse import bsr_array
-
-    count, rows, columns = matrices.shape
-    places = np.arange(count)
-    return bsr_array(
-        (matrices, places, np.arange(count + 1)), shape=(count * rows, count * columns), blocksize=(rows, columns)
-    ).tocsr()

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from evolvent.analysis.solutions.differences import blocks, difference_matrix
+from evolvent.analysis.solutions.differences import difference_matrix
 from evolvent.analysis.solutions.pointwise import slopes
 from evolvent.equations.problems import Condition, Problem
 from evolvent.equations.problems.needed import Needed
@@ -138,6 +138,9 @@ class LinearisedProblem:
         residual = joined([one[0] for one in found])
         by_name = {name: joined([one[1][name] for one in found]) for name in found[0][1]}
         by_coefficient = {name: joined([one[2][name] for one in found]) for name in asked}
+        for values in (residual, *by_name.values(), *by_coefficient.values()):
+            if not np.isfinite(values[:, 0]).all():
+                values[:, 0] = values[:, 1]  # a coefficient such as 1 / t at the start
         return residual, by_name, by_coefficient
 
     def _operator(self, time: int) -> Any:
@@ -149,7 +152,7 @@ class LinearisedProblem:
         for name, slope in self._slopes.items():
             if name != self.problem.time:
                 matrix = self._difference(len(name))
-                total = total + blocks(slope[:, time]) @ kron(matrix, eye_array(self.unknowns), format="csr")
+                total = total + _blocks(slope[:, time]) @ kron(matrix, eye_array(self.unknowns), format="csr")
         return total
 
     def _difference(self, order: int) -> Any:
@@ -165,11 +168,11 @@ class LinearisedProblem:
 
         size, cases = self.points.shape[0] * self.unknowns, forces.shape[-1]
         kept, e = [start], start.reshape(size, cases)
-        moving = blocks(self._slopes[self.problem.time][:, 0]) / self.step
+        moving = _blocks(self._slopes[self.problem.time][:, 0]) / self.step
         operator, force = self._operator(0), forces[:, 0].reshape(size, cases)
         ends = None if self.periodic else self._ends()
         for n in range(1, self.points.shape[1]):
-            new_moving = blocks(self._slopes[self.problem.time][:, n]) / self.step
+            new_moving = _blocks(self._slopes[self.problem.time][:, n]) / self.step
             new_operator, new_force = self._operator(n), forces[:, n].reshape(size, cases)
             both = _IMPLICIT * new_moving + (1 - _IMPLICIT) * moving
             known = both @ e - (1 - _IMPLICIT) * (operator @ e) + _IMPLICIT * new_force + (1 - _IMPLICIT) * force
@@ -210,6 +213,17 @@ class LinearisedProblem:
                 used[upper] += 1
                 found.append((row, rows[c], off[:, c].numpy()))
         return found
+
+
+def _blocks(matrices: np.ndarray) -> Any:
+    """A block-diagonal matrix of (N, equations, unknowns)."""
+    from scipy.sparse import bsr_array
+
+    count, rows, columns = matrices.shape
+    places = np.arange(count)
+    return bsr_array(
+        (matrices, places, np.arange(count + 1)), shape=(count * rows, count * columns), blocksize=(rows, columns)
+    ).tocsr()
 
 
 def _replaced(matrix: Any, known: np.ndarray, ends: Any, time: int, faces: float) -> tuple[Any, np.ndarray]:

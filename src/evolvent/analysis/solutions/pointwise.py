@@ -44,6 +44,11 @@ def slopes(
     return found.detach(), all_slopes, by_coefficient
 
 
+def shifted(u: Derivatives, by: Mapping[str, Tensor]) -> Derivatives:
+    """The same u with something added to it and to its derivatives, by name."""
+    return _with(u, {name: u[name] + part for name, part in by.items()})
+
+
 def _with(u: Derivatives, leaves: Mapping[str, Tensor]) -> Derivatives:
     """The same u with other tensors in the place of its derivatives."""
     along = {

@@ -23,6 +23,7 @@ _FRESH_NUMBERS = 2**19  # coordinates of all of them at most, so that very many 
 _PEAKS, _AROUND = 16, 64  # largest residuals around which more points are drawn, and how many
 _OVERFITTED = 3.0  # residual on fresh points over that on the training points
 _HIDDEN = 30.0  # largest residual found by refining over the largest on the training points
+_UNRESOLVED = 3.0  # the residual on fresh points over that on the grid of a linearised equation
 _SPACE, _TIMES = 401, 41  # grid of invariants
 _COEFFICIENTS, _LINEARISED = "coefficients", "linearised error"
 # come first in a verdict
@@ -114,11 +115,11 @@ def check_trust(
     """
     fresh = _places(problem, 10_007 + seed)
     units = Units(problem, u, fresh)
-    linearised, error, reason = _linearised(problem, u, tolerance)
+    linearised, error, reason = _linearised(problem, u, tolerance, fresh)
     told = len(problem.domain) == 1 and linearised is not None and linearised.passed  # what the residual amounts to
     checks = [
         *_residuals(problem, u, trained_at, tolerance, None if told else 10 * tolerance, fresh, units),
-        *_conditions(problem, u, tolerance, units),
+        *_conditions(problem, u, None if told else tolerance, units),
     ]
     if problem.eigenvalue is not None:
         checks.append(_zero(u, fresh))
@@ -140,7 +141,9 @@ def check_trust(
     small = _too_small(problem, u(fresh), tolerance)
     missing |= small
     unseen = [f"{name} is not judged by itself, since {why}" for name, why in small.items()]
-    if _LINEARISED in missing and problem.order(problem.time):
+    if len(problem.domain) == 1 and reason:
+        unseen.append(f"its errors were not followed, since {reason}")
+    elif reason and problem.order(problem.time):
         unseen.append("whether small errors grow was not looked at")
     verdict = _verdict(checks, missing, unseen)
     return Trust(all(one.passed for one in checks), verdict, checks, missing, error, tolerance)
@@ -214,25 +217,25 @@ def _refined_peak(problem: Problem, u: Function, fresh: Tensor, squares: Tensor,
     reach = (ends[:, 1] - ends[:, 0]) * _FRESH ** (-1 / len(ends))
     shifts = torch.quasirandom.SobolEngine(len(ends), scramble=True, seed=1).draw(_AROUND, dtype=fresh.dtype) - 0.5
     near = (top[:, None] + shifts * (2 * reach)).flatten(0, 1)
-    near = near.maximum(ends[:, 0]).minimum(ends[:, 1])
+    near = near.maximum(fresh.amin(0)).minimum(fresh.amax(0))  # coefficients may be infinite at an end
     near = near if problem.region is None else near[problem.contains(near)]
     return _squares(problem, u, near, units).max().sqrt().item()
 
 
-def _conditions(problem: Problem, u: Function, tolerance: float, units: Units) -> Iterator[Check]:
+def _conditions(problem: Problem, u: Function, limit: float | None, units: Units) -> Iterator[Check]:
     with torch.no_grad():
         if problem.initial is not None:
             start = on_face(problem, {problem.time: problem.domain[problem.time][0]})
             off = _root_mean_square((u(start) - problem.initial_values(start)) / units.size(start))
-            yield Check("initial value", off, tolerance, f"the initial value is off by {off:.2g}")
+            yield Check("initial value", off, limit, f"the initial value is off by {off:.2g}")
         if problem.boundary is not None:
             edge = on_boundary(problem)
             off = _root_mean_square((u(edge) - problem.boundary_values(edge)) / units.size(edge))
-            yield Check("boundary", off, tolerance, f"the values on the boundary are off by {off:.2g}")
+            yield Check("boundary", off, limit, f"the values on the boundary are off by {off:.2g}")
         for one in problem.conditions:
             face = on_face(problem, one.where)
             off = _root_mean_square(problem.violation(one, u, face) / units.condition(one, face))
-            yield Check(one.name, off, tolerance, f"{one.name!r} is off by {off:.2g}")
+            yield Check(one.name, off, limit, f"{one.name!r} is off by {off:.2g}")
 
 
 def _zero(u: Function, fresh: Tensor) -> Check:
@@ -281,17 +284,49 @@ def _coefficients(found: Estimates, tolerance: float) -> Check:
     return Check(_COEFFICIENTS, off, tolerance, said, estimates=True)
 
 
-def _linearised(problem: Problem, u: Function, tolerance: float) -> tuple[Check | None, np.ndarray | None, str]:
+def _linearised(
+    problem: Problem, u: Function, tolerance: float, fresh: Tensor
+) -> tuple[Check | None, np.ndarray | None, str]:
     """The error to first order as a check and on its grid, or why there is none."""
-    ordinary = len(problem.domain) == 1
-    if reason := (why_not_ordinary if ordinary else why_not)(problem):
+    if len(problem.domain) == 1:
+        return _ordinary(problem, u, tolerance, fresh)
+    if reason := why_not(problem):
         return None, None, reason
-    found = (LinearisedOrdinary if ordinary else LinearisedProblem)(problem, u)
+    found = LinearisedProblem(problem, u)
     try:
         error = found.error()
     except np.linalg.LinAlgError as singular:
         return None, None, str(singular)
+    return _of_error(error, found.values, tolerance), error, ""
+
+
+def _ordinary(
+    problem: Problem, u: Function, tolerance: float, fresh: Tensor
+) -> tuple[Check | None, np.ndarray | None, str]:
+    if reason := why_not_ordinary(problem):
+        return None, None, reason
+    with torch.no_grad():
+        residual = _root_mean_square(problem.residual(problem.derivatives(u, fresh)))
+    try:
+        found = LinearisedOrdinary(problem, u)
+        error = found.error()
+    except np.linalg.LinAlgError as singular:
+        return None, None, str(singular)
+    check = _of_error(error, found.values, tolerance)
+    if not check.passed:
+        return check, error, ""
+    if residual > _UNRESOLVED * np.sqrt(np.square(found.residual).mean()):
+        return None, None, "its residual is too narrow for the grid"
+    if not found.is_determined():
+        return None, None, "its conditions hardly determine it"
+    if not found.is_linear():
+        said = "its residual leaves an error over which its equation is not linear"
+        return Check(_LINEARISED, float("inf"), tolerance, said), None, ""
+    return check, error, ""
+
+
+def _of_error(error: np.ndarray, values: np.ndarray, tolerance: float) -> Check:
     finite = np.isfinite(error).all()
-    off = float(np.linalg.norm(error) / max(np.linalg.norm(found.values), 1e-300)) if finite else float("inf")
+    off = float(np.linalg.norm(error) / max(np.linalg.norm(values), 1e-300)) if finite else float("inf")
     said = f"by its residual and the linearised equation it is off by {off:.2g}"
-    return Check(_LINEARISED, off, tolerance, said, estimates=True), error, ""
+    return Check(_LINEARISED, off, tolerance, said, estimates=True)

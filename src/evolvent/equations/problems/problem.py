@@ -252,12 +252,22 @@ class Problem:
 
         Equations that are written in other units, so that they are very large or small, are brought to order one.
         """
-        found = joined(self.equation(u, **self._with(coefficients))) * (self.duration / self.scale)
-        return found if self._balance is None else found * self._balance.to(found)
+        values = self._with(coefficients)
+        found = joined(self.equation(u, **values)) * (self.duration / self.scale)
+        factors = self._factors(values)
+        return found if factors is None else found * found.new_tensor(factors)
+
+    def _factors(self, coefficients: Mapping[str, Any]) -> tuple[float, ...] | None:
+        """Of the equations with these coefficients; of those that are being looked for, with the stated ones."""
+        numbers = {k: v if isinstance(v, int | float) else self.coefficients[k] for k, v in coefficients.items()}
+        key = tuple(numbers.values())
+        if key not in self._balances:
+            self._balances[key] = balance(self, numbers)
+        return self._balances[key]
 
     @cached_property
-    def _balance(self) -> Tensor | None:
-        return balance(self)
+    def _balances(self) -> dict[tuple[float, ...], tuple[float, ...] | None]:
+        return {}
 
     def violation(self, condition: Condition, f: Function, points: Tensor) -> Tensor:
         """What is off of a condition of this problem for a function, at points of its face, (N, columns)."""
@@ -372,10 +382,10 @@ class Problem:
         return {
             "in_features": len(self.domain),
             "num_classes": len(self.unknowns),
-            "lower": lower,
-            "upper": upper,
+            "lower": tuple(map(float, lower)),
+            "upper": tuple(map(float, upper)),
             "symmetry": tuple(self.symmetry.get(name, "none") for name in self.domain),
-            "scale": self.scale,
+            "scale": float(self.scale),
         }
 
     @cached_property

@@ -46,9 +46,10 @@ class ColeHopf:
         if points.ndim != 2 or points.shape[1] != 2:
             raise ShapeError(f"the solution takes points (N, 2) of x and t, got shape {tuple(points.shape)}.")
         x, t = points.detach().cpu().double().numpy().T
-        shares = np.linspace(-1, 1, self._nodes(t.max(initial=0.0)))
+        shares = np.linspace(-1, 1, self._nodes(t[np.isfinite(t)].max(initial=0.0)))
         rows = max(1, _NUMBERS // len(shares))
-        parts = [self._at(x[n : n + rows], t[n : n + rows], shares) for n in range(0, len(x), rows)]
+        with np.errstate(invalid="ignore"):  # there is no solution before the start, nor at the end of time
+            parts = [self._at(x[n : n + rows], t[n : n + rows], shares) for n in range(0, len(x), rows)]
         return torch.from_numpy(np.concatenate([np.empty(0), *parts]))[:, None]
 
     def _reach(self, t: Any) -> Any:

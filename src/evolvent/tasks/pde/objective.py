@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -11,7 +12,7 @@ from torch import Tensor, nn
 from evolvent._core.errors import ConfigError
 from evolvent.data import CollocationPoints, Material
 from evolvent.equations import polynomial_terms
-from evolvent.equations.problems import Condition
+from evolvent.equations.problems import Condition, Problem
 from evolvent.tasks.gauss_newton import ResidualBlock
 from evolvent.tasks.pde.ansatz import coefficient_of
 from evolvent.tasks.pde.asked import Asked
@@ -41,8 +42,8 @@ class PdeObjective(Task):
         super().__init__(model, material, setup)
         source = material.train
         assert isinstance(source, CollocationPoints)
-        self.source, self.problem = source, source.problem
         settings: PdeSettings = setup.settings
+        self.source, self.problem = source, _with_guesses(source.problem, settings.unknown)
         self.factors = nn.ParameterDict({name: torch.ones((), dtype=torch.float64) for name in settings.unknown})
         self.register_buffer("points", source.draw(source.count, setup.seed, 0))
         self._drawn: tuple[int, Edges] | None = None
@@ -226,3 +227,9 @@ class PdeObjective(Task):
         u = self.problem.derivatives(self.solution, points, self.discovery.needed)
         residual = self.discovery.residual_of(u) if coefficients is None else self.discovery.residual(u)
         return residual * (self.problem.duration / self.problem.scale)
+
+
+def _with_guesses(problem: Problem, guesses: Mapping[str, float]) -> Problem:
+    """The problem as far as it is known: the stated coefficients that are looked for say nothing."""
+    known = {name: value for name, value in guesses.items() if name in problem.coefficients}
+    return replace(problem, coefficients={**problem.coefficients, **known}) if known else problem
