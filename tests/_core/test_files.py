@@ -207,3 +207,12 @@ def test_storage_error_inside_is_not_wrapped_again(target):
 
 def test_sha256_is_the_standard_one(target):
     assert sha256(target) == hashlib.sha256(b"earlier").hexdigest()
+
+
+def test_an_open_stream_is_written_to_where_it_is(tmp_path):
+    program = "from evolvent._core.files import write_text; print('first'); write_text('/dev/stdout', 'second\\n')"
+    target = tmp_path / "kept.txt"
+    target.write_text("earlier\n")
+    with target.open("a") as stream:
+        subprocess.run([sys.executable, "-c", program + "; print('third')"], stdout=stream, check=True)
+    assert target.read_text() == "earlier\nfirst\nsecond\nthird\n"

@@ -480,6 +480,26 @@ def test_running_statistics_are_updated_once():
     torch.testing.assert_close(ours.state_dict(), plain.state_dict())
 
 
+class Remembering(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(3))
+        self.register_buffer("mean", torch.zeros(3))
+
+    def forward(self, u):
+        self.mean.mul_(0.9).add_(0.1 * self.weight)
+        return u * self.weight + self.mean
+
+
+def test_buffers_keep_no_graph_where_none_is_recorded():
+    module, x = Remembering(), torch.randn(5, 3)
+    with torch.no_grad():
+        for _ in range(2):
+            jet(module, x, torch.ones(3), 1)
+    assert not module.mean.requires_grad
+    torch.testing.assert_close(module.mean, torch.full((3,), 0.19))
+
+
 def test_what_cannot_be_asked_is_refused():
     x = torch.randn(4, 2)
     with pytest.raises(ShapeError, match=r"shape of x, \(4, 2\)"):

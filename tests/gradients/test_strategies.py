@@ -18,6 +18,7 @@ from evolvent.dynamics import (
     SplitDynamics,
     time_varying,
 )
+from evolvent.equations import jet
 from evolvent.errors import ConfigError, UnknownNameError
 from evolvent.evolution import Evolution, set_gradient
 from evolvent.gradients import STRATEGIES, Backprop, Checkpoint, GradientStrategy, Reversible, make_strategy
@@ -321,3 +322,12 @@ def test_a_text_makes_a_strategy_for_each_evolution():
     assert net[0].gradient is not net[1].gradient
     net(torch.randn(1, 2, 3, 3)).sum().backward()
     assert net[0].gradient.forward_residuals != net[1].gradient.forward_residuals
+
+
+@pytest.mark.parametrize("strategy", ["reversible", "checkpoint:binomial:2", "adjoint"])
+def test_constants_pass_beside_jets_in_inference_mode(strategy):
+    flow = Evolution([Hamiltonian(2) for _ in range(3)], Verlet(), step_size=0.1, gradient=strategy)
+    with torch.inference_mode():
+        x, constant = torch.randn(2, 2, 4, 3, 3)
+        value, slope = jet(lambda u: flow(constant) * u, x, torch.ones(4, 3, 3), 1)
+    torch.testing.assert_close(value, slope * x)

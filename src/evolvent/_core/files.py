@@ -13,6 +13,7 @@ import os
 import re
 import shutil
 import sys
+import tempfile
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -22,7 +23,8 @@ from typing import Any
 from evolvent._core.errors import StorageError
 from evolvent._core.plain import plain
 
-_DEVICES = ("/dev", "/dev/fd", "/proc/self/fd")
+_STREAMS = {"/dev/stdout": 1, "/dev/stderr": 2}
+_DESCRIPTORS = ("/dev/fd", "/proc/self/fd")
 _DRAFT = re.compile(r"\.evolvent-[0-9a-f]{32}\.draft")
 
 
@@ -30,8 +32,8 @@ _DRAFT = re.compile(r"\.evolvent-[0-9a-f]{32}\.draft")
 def atomic_path(target: str | os.PathLike[str]) -> Iterator[Path]:
     """A path to write to; the file written there replaces ``target`` in one step at the end of the block.
 
-    If the block fails, ``target`` keeps its content. Pipes and devices, such as ``/dev/stdout``, are not replaced
-    but written to. What the system refuses, such as a full disk, is reported as :class:`StorageError`.
+    If the block fails, ``target`` keeps its content. Pipes, devices and open streams, such as ``/dev/stdout``, are not
+    replaced but written to. What the system refuses, such as a full disk, is reported as :class:`StorageError`.
 
     >>> import tempfile
     >>> folder = Path(tempfile.mkdtemp())
@@ -41,7 +43,11 @@ def atomic_path(target: str | os.PathLike[str]) -> Iterator[Path]:
     ('complete', 1)
     """
     target = Path(target)
-    if _is_device(target):
+    if (stream := _stream(target)) is not None:
+        with storing(target), _copied_to(stream) as draft:
+            yield draft
+        return
+    if _exists(target) and not (target.is_file() or target.is_dir()):  # a pipe or a device
         with storing(target):
             yield target
         return
@@ -118,10 +124,23 @@ def _remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def _is_device(target: Path) -> bool:
-    """Whether a path is there and is no file or folder on a disk."""
-    there = _exists(target)
-    return there and (not (target.is_file() or target.is_dir()) or os.path.dirname(os.path.abspath(target)) in _DEVICES)
+def _stream(target: Path) -> int | None:
+    """The descriptor of the open stream that a path names; None if it names none."""
+    name = os.path.abspath(target)
+    folder, number = os.path.split(name)
+    return int(number) if folder in _DESCRIPTORS and number.isdigit() else _STREAMS.get(name)
+
+
+@contextmanager
+def _copied_to(stream: int) -> Iterator[Path]:
+    """A path to write to, whose content follows what the stream has; to open its name again would be to begin anew."""
+    with tempfile.TemporaryDirectory() as folder:
+        draft = Path(folder) / "draft"
+        yield draft
+        for own in (sys.stdout, sys.stderr):
+            own.flush()
+        with os.fdopen(os.dup(stream), "wb") as file:
+            file.write(draft.read_bytes())
 
 
 def _flush_file(path: Path) -> None:

@@ -18,8 +18,10 @@ class CarriesDerivatives:
 
 def wants_backward(*tensors: Tensor) -> bool:
     """Whether a backward pass written by hand is wanted for these tensors: gradients are recorded for some of them."""
+    if not torch.is_grad_enabled() or torch.is_inference_mode_enabled():
+        return False
     by_themselves = any(isinstance(t, CarriesDerivatives) for t in tensors)
-    return torch.is_grad_enabled() and not by_themselves and any(t.requires_grad for t in tensors)
+    return not by_themselves and any(t.requires_grad for t in tensors)
 
 
 def first_order_only(backward: Callable[..., tuple[Any, ...]]) -> Callable[..., tuple[Any, ...]]:

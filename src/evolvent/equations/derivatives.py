@@ -14,7 +14,7 @@ from evolvent.equations.algebra import Algebra, Index, algebra
 from evolvent.equations.expansion import check_inputs, differentiable_pass
 from evolvent.equations.fallback import (
     NOT_SUPPORTED,
-    buffers_kept_on_failure,
+    buffers_settled,
     nested_derivatives,
     warn_of_fallback,
 )
@@ -145,7 +145,7 @@ def taylor(
     moves = [[_like(d, x) for d, x in zip(row, inputs, strict=True)] for row in directions]
     try:
         seeds = [_seed(x, [row[n] for row in moves], kept) for n, x in enumerate(inputs)]
-        with buffers_kept_on_failure(f), differentiable_pass():
+        with buffers_settled(f), differentiable_pass():
             result: Any = f(*seeds)
         return _derivatives(result, kept)
     except NOT_SUPPORTED as error:

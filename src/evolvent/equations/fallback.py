@@ -46,8 +46,11 @@ def _innermost_module(traceback: TracebackType | None) -> str | None:
 
 
 @contextmanager
-def buffers_kept_on_failure(f: Callable[..., Any]) -> Iterator[None]:
-    """Undo what an unfinished pass did to running statistics, since the pass is made again."""
+def buffers_settled(f: Callable[..., Any]) -> Iterator[None]:
+    """Undo what an unfinished pass did to running statistics, since the pass is made again.
+
+    A pass around which no gradients are recorded leaves none of them in buffers.
+    """
     buffers = list(f.buffers()) if isinstance(f, nn.Module) else []
     before = [buffer.clone() for buffer in buffers]
     try:
@@ -57,6 +60,10 @@ def buffers_kept_on_failure(f: Callable[..., Any]) -> Iterator[None]:
             for buffer, old in zip(buffers, before, strict=True):
                 buffer.copy_(old)
         raise
+    if isinstance(f, nn.Module) and not torch.is_grad_enabled():
+        for buffer in f.buffers():
+            if buffer.grad_fn is not None:
+                buffer.detach_()
 
 
 def nested_derivatives(

@@ -13,7 +13,7 @@ from torch.nn import functional as F
 
 from evolvent._core.errors import ConfigError, ShapeError
 from evolvent.equations.expansion import Expansion, Series, check_inputs, differentiable_pass
-from evolvent.equations.fallback import NOT_SUPPORTED, buffers_kept_on_failure, nested_derivatives, warn_of_fallback
+from evolvent.equations.fallback import NOT_SUPPORTED, buffers_settled, nested_derivatives, warn_of_fallback
 
 
 class Laplacian(NamedTuple):
@@ -225,7 +225,7 @@ def laplacian(f: Callable[..., Tensor], x: Tensor) -> Laplacian:
     check_inputs(f, [x])
     axes = torch.eye(x.shape[1], dtype=x.dtype, device=x.device)[:, None]  # (d, 1, d)
     try:
-        with buffers_kept_on_failure(f), differentiable_pass():
+        with buffers_settled(f), differentiable_pass():
             result: Any = f(SecondOrder(x, axes, x.new_zeros(1, x.shape[1])))
         return _found(result, x)
     except NOT_SUPPORTED as error:

@@ -84,8 +84,10 @@ def _named(x: Tensor) -> str:
     return str(x.dtype).removeprefix("torch.")
 
 
-def is_stiff(steps: float) -> bool:
+def is_stiff(steps: float, squared: bool = False) -> bool:
     r"""Whether :math:`I + h L` with this :math:`h \max l_{ii}` needs float64, see :func:`in_float64`.
+
+    ``squared`` is for normal equations, in which digits are lost twice.
 
     Raises:
         ConfigError: if it is beyond float64 as well.
@@ -93,9 +95,9 @@ def is_stiff(steps: float) -> bool:
     if steps > _STIFFEST:
         raise ConfigError(
             f"{steps:.3g} steps of a random walk are too many for one implicit step of diffusion: even float64 loses "
-            f"digits beyond {_STIFFEST:.2g}. Take a shorter time, or more substeps."
+            f"digits beyond {_STIFFEST:.2g}. Take a shorter time."
         )
-    return steps > _STIFF
+    return steps > (_STIFF**0.5 if squared else _STIFF)
 
 
 def in_float64(weights: SparseMatrix) -> SparseMatrix:

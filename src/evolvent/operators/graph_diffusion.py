@@ -76,7 +76,7 @@ class GraphDiffusion(DiffusionOperator):
     def solve(self, u: Tensor, h: float) -> Tensor:
         r""":math:`(I + h L)^{-1} u` by conjugate gradients, of the normal equations if the graph is directed."""
         self._check_nodes(u)
-        stiff = is_stiff(h * self._bound / 2)
+        stiff = is_stiff(h * self._bound / 2, squared=not self.laplacian.is_symmetric)
         twin = self._precise if stiff else self
         return _linear(u, lambda v: twin._solve(v, h, stiff), lambda v: twin._transposed._solve(v, h, stiff))
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from evolvent.experiments.departures import title_on
 from evolvent.report.numbers import count, write_difference
 from evolvent.report.runs import Run
-from evolvent.report.summary import SummaryRow, ranked
+from evolvent.report.summary import SummaryRow, names_of_data, ranked
 from evolvent.tasks.own_data import own_path
 
 _LISTED = 8  # runs that are named one by one
@@ -16,7 +16,7 @@ _DIGITS = 8  # of a fingerprint
 
 def data_names(run: Run) -> list[str]:
     """The data of a run, each set once."""
-    return list(dict.fromkeys(record.data_name for record in run.records))
+    return names_of_data(run.records)
 
 
 def honest_title(run: Run) -> str:

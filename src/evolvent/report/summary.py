@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from evolvent.experiments.recipe import PublishedFigure
-from evolvent.experiments.record import Cost, Result
+from evolvent.experiments.record import Cost, Record, Result
 from evolvent.report.numbers import count, write
 from evolvent.report.runs import Run, Series, list_series
 from evolvent.tasks.findings import Figure
@@ -92,6 +92,12 @@ def summary_rows(run: Run) -> list[SummaryRow]:
     return [series_row(series) for series in list_series([run])]
 
 
+def names_of_data(records: Sequence[Record]) -> list[str]:
+    """What the data of trainings are called, each set once, by its last name where it had several."""
+    named = {record.data_fingerprint or record.data_name: record.data_name for record in records}
+    return list(dict.fromkeys(named.values()))
+
+
 def series_row(series: Series) -> SummaryRow:
     """The figures of one variant over its finished seeds."""
     results = series.results
@@ -110,7 +116,7 @@ def series_row(series: Series) -> SummaryRow:
         n=len(results),
         cells=series.cells,
         unfinished=tuple(series.unfinished),
-        data=", ".join(dict.fromkeys(record.data_name for record in series.records)),
+        data=", ".join(names_of_data(series.records)),
     )
     printed = [figure for figure in series.run.published if figure.variant == series.variant]
     return replace(row, published=tuple(compare(figure, row) for figure in printed))

@@ -550,3 +550,16 @@ def test_arguments_that_are_no_lists_are_named():
     assert len(from_arrays(x, [0, 1, 0, 1], test=np.float32(0.5)).test) == 2
     with pytest.raises(ConfigError, match=r"between 0 and 1, got 'a'"):
         from_arrays(x, [0, 1, 0, 1], test="a")
+
+
+def test_the_mark_of_the_axes_is_a_truth_value(tmp_path):
+    x, y = np.zeros((10, 8, 9, 3), np.uint8), np.arange(10) % 2
+    for mark, shape in ((1, (8, 9, 3)), (0, (3, 8, 9)), (np.True_, (8, 9, 3))):
+        np.savez(tmp_path / "marked.npz", x=x, y=y, channels_first=mark)
+        assert from_npz(tmp_path / "marked.npz").train.shape == shape
+    np.savez(tmp_path / "wrong.npz", x=x, y=y, channels_first="yes")
+    with pytest.raises(DataError, match="channels_first must be true or false"):
+        from_npz(tmp_path / "wrong.npz")
+    np.savez(tmp_path / "names.npz", x=x, y=y, name=np.array(["a"] * 10))
+    with pytest.warns(OwnDataWarning, match="not used: name"):
+        from_npz(tmp_path / "names.npz")

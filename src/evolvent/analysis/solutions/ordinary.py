@@ -144,7 +144,7 @@ class LinearisedOrdinary:
     @cached_property
     def _inverse(self) -> Any:
         """Of the matrix with rows of size one."""
-        from scipy.sparse import bsr_array, csr_array, diags_array, vstack
+        from scipy.sparse import bsr_array, csc_array, csr_array, diags_array, vstack
         from scipy.sparse.linalg import splu
 
         size, boxes = int(self._first[-1]), len(self.residual)
@@ -157,7 +157,7 @@ class LinearisedOrdinary:
         matrix = vstack([csr_array(np.array(rows)), matrix]) if rows else matrix.tocsr()
         self._rows = np.asarray(abs(matrix).sum(axis=1)).clip(1e-300)
         try:
-            return splu((diags_array(1 / self._rows) @ matrix).tocsc())
+            return splu(csc_array(diags_array(1 / self._rows) @ matrix))
         except RuntimeError as error:
             raise np.linalg.LinAlgError("its matrix is singular: conditions say the same, or too little") from error
 

@@ -46,16 +46,17 @@ def from_npz(path: str | os.PathLike[str], *, test: float | None = None) -> Imag
         raise DataError(f"{path} must have the arrays x and y, or images and labels; it has {_listed(path)}.")
     if not held and (alone := [name for pair in _TEST for name in pair if name in fields]):
         raise DataError(f"{path} has {alone[0]} without its other half. Give both x_test and y_test, or neither.")
-    if unused := sorted(set(_stored(path)) - {*train, *held, *_NAMES, *_MARKS}):
+    title = _title(fields)
+    marks = ("channels_first", "name") if title else ("channels_first",)
+    if unused := sorted(set(_stored(path)) - {*train, *held, *_NAMES, *marks}):
         warn_of_data(
             f"{path} has arrays that are not used: {shortened(', '.join(unused), 60)}. Used are "
             f"{', '.join(train + held)}; there may be x, y, x_test, y_test, classes and columns."
         )
     names = {key: fields[key].astype(str).tolist() for key in _NAMES if key in fields}
     parts = [(as_array(fields[x]), as_array(fields[y])) for x, y in filter(None, (train, held))]
-    mark, name = fields.get("channels_first"), _title(fields) or path.stem
-    first = mark is not None and mark.dtype.kind == "b" and bool(mark.all())
-    found = as_archive(path, from_parts(parts, test=test, name=name, channels_first=first, **names))
+    first = _channels_first(fields, path)
+    found = as_archive(path, from_parts(parts, test=test, name=title or path.stem, channels_first=first, **names))
     return found if test is None else replace(found, section={**found.section, "test": test})
 
 
@@ -63,6 +64,13 @@ def as_archive(path: Path, data: ImageData | PointData) -> ImageData | PointData
     """Data of arrays in memory as those of the archive that holds them."""
     source = data.source.replace("arrays in memory", f"{path.name} in {path.parent}")
     return replace(data, section={"npz": str(path)}, source=source)
+
+
+def _channels_first(fields: dict[str, np.ndarray], path: Path) -> bool:
+    mark = fields.get("channels_first", np.array(False))
+    if mark.shape != () or mark.dtype.kind not in "biu" or mark not in (0, 1):
+        raise DataError(f"{path}: channels_first must be true or false, got {mark.dtype} of shape {mark.shape}.")
+    return bool(mark)
 
 
 def _title(fields: dict[str, np.ndarray]) -> str:

@@ -46,10 +46,11 @@ class Predictor(ABC):
     def _below(self, path: Path) -> Iterable[Path]:
         if not path.is_dir():
             return [path]
-        named = (file for file in _files_below(path) if file.suffix.lower() in self.suffixes)
-        found = sorted(file for file in named if file.is_file() and not self._is_answer(file))
+        named = [file for file in _files_below(path) if file.suffix.lower() in self.suffixes and file.is_file()]
+        found = sorted(file for file in named if not self._is_answer(file))
         if not found:
-            raise DataError(f"{path} has no {' or '.join(self.suffixes)} files. Give another folder, or files.")
+            but = " but earlier answers" if named else ""
+            raise DataError(f"{path} has no {' or '.join(self.suffixes)} files{but}. Give another folder, or files.")
         return found
 
 
