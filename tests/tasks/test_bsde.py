@@ -6,6 +6,7 @@ import pytest
 import torch
 
 import evolvent as ev
+from evolvent.equations import SEMILINEAR, SemilinearProblem
 from evolvent.errors import ConfigError, ShapeError
 from evolvent.experiments.grid import run_grid
 from evolvent.experiments.recipe import Recipe, overlay
@@ -41,6 +42,35 @@ def test_without_reference_there_is_no_error_but_a_value(tmp_path):
 
 def test_contract_of_tasks(tmp_path):
     check_task(small(training={"steps": 6, "epoch_steps": 3}, data={"paths": 192, "tested": 64}), tmp_path)
+
+
+@pytest.fixture
+def posed(monkeypatch):
+    """A registration of a problem for the duration of a test, from what differs from the heat equation."""
+
+    def pose(**changes):
+        column = {"source": lambda t, x, u, z: 0 * u, "terminal": lambda x: 1 + x.square().mean(1, keepdim=True)}
+        monkeypatch.setitem(
+            SEMILINEAR._entries, "posed",
+            lambda dimension: SemilinearProblem(
+                name="posed", dimension=dimension, until=1.0, volatility=1.0, **column | changes
+            ),
+        )  # fmt: skip
+        return {"problem": "posed"}
+
+    return pose
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"terminal": lambda x: x.square().mean(1)}, r"terminal value of problem 'posed' must be .* shape \(2048,\)"),
+        ({"source": lambda t, x, u, z: 0 * u[:, 0]}, r"source of problem 'posed' must be .* \(2048, 2048\)"),
+    ],
+)
+def test_values_without_their_axis_are_refused(changes, message, posed, tmp_path):
+    with pytest.raises(ShapeError, match=message):
+        run_grid(small(data=posed(**changes)), tmp_path)
 
 
 def test_other_networks_and_shapes_are_refused(tmp_path):

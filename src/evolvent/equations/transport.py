@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol, cast, runtime_checkable
 import torch
 from torch import Tensor, nn
 
-from evolvent._core.checks import check_whole
+from evolvent._core.checks import check_column, check_whole
 from evolvent._core.errors import ConfigError, ShapeError
 from evolvent._core.state import State, like, parts
 from evolvent.dynamics import Dynamics
@@ -91,8 +91,9 @@ class Characteristics(Dynamics):
         cost = velocity.square().sum(1, keepdim=True) / 2
         running = variation = torch.zeros_like(cost)
         for term in self.running:
-            running = running + term(x, log_density)
-            variation = variation + term.variation(x, log_density)
+            name = type(term).__name__
+            running = running + check_column(term(x, log_density), len(x), f"the running cost {name}")
+            variation = variation + check_column(term.variation(x, log_density), len(x), f"the variation of {name}")
         residual = torch.zeros_like(cost) if slope is None else (slope - cost + variation).abs()
         return torch.cat([velocity, divergence, cost, running, residual], 1)
 
@@ -180,7 +181,7 @@ class TransportFlow(nn.Module):
 
         def density(x: Tensor) -> Tensor:
             end = self(x)
-            return target(end.points) + end.log_determinant
+            return check_column(target(end.points), len(x), "the log-density") + end.log_determinant
 
         return density
 
@@ -192,7 +193,7 @@ class TransportFlow(nn.Module):
 
         def density(x: Tensor) -> Tensor:
             start = self.inverse(x)
-            return source(start.points) + start.log_determinant
+            return check_column(source(start.points), len(x), "the log-density") + start.log_determinant
 
         return density
 
@@ -211,4 +212,5 @@ def _start(x: Tensor, log_density: Tensor | None) -> Tensor:
     if x.ndim != 2:
         raise ShapeError(f"a flow takes points as (points, coordinates), got shape {tuple(x.shape)}.")
     none = x.new_zeros(len(x), 1)
-    return torch.cat([x, none if log_density is None else -log_density, none, none, none], 1)
+    given = none if log_density is None else -check_column(log_density, len(x), "log_density")
+    return torch.cat([x, given, none, none, none], 1)

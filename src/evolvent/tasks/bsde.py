@@ -82,6 +82,7 @@ class Bsde(Task):
         problem = data.make()
         train, test = data.drawn(problem, data.paths, 0), data.drawn(problem, data.tested, 1)
         ends = problem.paths(data.drawn(problem, _GUESSED, 2).take(torch.arange(_GUESSED), seed, 0).transpose(0, 1))[-1]
+        problem.check_columns(ends)
         values = problem.terminal(ends)
         options = {
             "in_features": problem.dimension, "until": problem.until, "centre": ends.mean().item(),
