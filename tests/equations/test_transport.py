@@ -106,6 +106,22 @@ def test_the_density_enters_the_running_costs():
     torch.testing.assert_close(way(0.0, state)[:, -1], residual.abs())
 
 
+def test_costs_of_a_density_that_is_not_given_are_not_a_number():
+    x = torch.randn(5, 2, dtype=torch.float64)
+    flow, plain = TransportFlow(network(), 16, [Congestion(2.0)]), TransportFlow(network(), 4, [Obstacle(1.0, (0.0,))])
+    end = flow(x, normal(x))
+    for found in (flow(x), flow.inverse(end.points)):
+        assert found.running.isnan().all()
+        assert found.residual.isnan().all()
+        assert torch.cat([found.points, found.log_determinant, found.cost], 1).isfinite().all()
+    assert plain(x).running.isfinite().all()
+    torch.testing.assert_close(flow(x).points, end.points, rtol=0, atol=0)
+    back = flow.inverse(end.points, -end.log_determinant)
+    torch.testing.assert_close(-back.log_determinant, normal(x), rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(back.running, -end.running, rtol=1e-3, atol=1e-3)
+    torch.testing.assert_close(back.residual, -end.residual, rtol=1e-2, atol=1e-2)
+
+
 def test_densities_and_costs_are_columns():
     """One axis would be stretched to all pairs of points."""
 

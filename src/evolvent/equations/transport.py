@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol, cast, runtime_checkable
 
@@ -36,7 +37,10 @@ class Potential(VelocityField, Protocol):
 
 
 class Transported(NamedTuple):
-    """Where points are at the end, and what was accumulated on the way; columns are (N, 1)."""
+    """Where points are at the end, and what was accumulated on the way; columns are (N, 1).
+
+    ``running`` and ``residual`` are NaN if a running cost needs the density of the points and none was given.
+    """
 
     points: Tensor  # (N, d)
     log_determinant: Tensor
@@ -163,11 +167,18 @@ class TransportFlow(nn.Module):
             log_density: of the points at the start, (N, 1), for costs that depend on the density; then
                 ``log_determinant`` ends as the negative logarithm of the density.
         """
-        return self._transported(self.ahead(_start(x, log_density)))
+        return self._transported(self.ahead(_start(x, log_density)), log_density)
 
-    def inverse(self, x: Tensor) -> Transported:
-        """Follow points back from 1 to 0; the logarithm of the determinant is that of the inverse map."""
-        return self._transported(self.back(_start(x, None)))
+    def inverse(self, x: Tensor, log_density: Tensor | None = None) -> Transported:
+        """Follow points back from 1 to 0; the logarithm of the determinant is that of the inverse map.
+
+        Costs and residual are integrals from 1 to 0: those of the way ahead with the other sign.
+
+        Args:
+            x: (N, d).
+            log_density: of the points at 1, (N, 1), as in :meth:`forward`.
+        """
+        return self._transported(self.back(_start(x, log_density)), log_density)
 
     def path(self, x: Tensor) -> Tensor:
         """Points at all steps of time, (steps + 1, N, d)."""
@@ -197,9 +208,15 @@ class TransportFlow(nn.Module):
 
         return density
 
-    def _transported(self, u: State) -> Transported:
+    def _transported(self, u: State, log_density: Tensor | None) -> Transported:
+        way = self.ahead.dynamics
         assert isinstance(u, Tensor)
-        return Transported(u[:, :-4], *u[:, -4:].split(1, dim=1))
+        assert isinstance(way, Characteristics)
+        found = Transported(u[:, :-4], *u[:, -4:].split(1, dim=1))
+        if log_density is not None or not any(cost.needs_density for cost in way.running):
+            return found
+        unknown = torch.full_like(found.running, math.nan)
+        return found._replace(running=unknown, residual=unknown)
 
 
 def at_time(x: Tensor, t: float | Tensor) -> Tensor:
