@@ -7,7 +7,7 @@ from torch import nn
 import evolvent as ev
 from evolvent._core.formats import format_bytes
 from evolvent.analysis.planning import GradientPlan, StrategyCost, peak_bytes, read_bytes
-from evolvent.errors import ConfigError
+from evolvent.errors import ConfigError, EvolventError
 from evolvent.gradients import Backprop, Checkpoint, Reversible
 
 SHAPE = (32, 3, 16, 16)
@@ -82,6 +82,32 @@ def test_table_marks_the_choice():
 def test_model_without_evolutions():
     with pytest.raises(ConfigError, match="no evolutions"):
         ev.plan(nn.Linear(2, 2), (4, 2))
+
+
+def test_strategies_may_be_texts():
+    found = ev.plan(deep(), SHAPE, strategies=["checkpoint:2", Reversible()], rounds=1)
+    assert sorted(cost.strategy.text for cost in found.costs) == ["checkpoint:2", "reversible"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"strategies": []}, r"at least one gradient strategy, .* got \[\]"),
+        ({"strategies": "reversible"}, "a list of at least one gradient strategy, .* got 'reversible'"),
+        ({"strategies": 3}, "at least one gradient strategy, .* got 3"),
+        ({"strategies": ["checkpont:2"]}, "Did you mean 'checkpoint'"),
+        ({"strategies": [3]}, "named by a text such as 'checkpoint:4', got int 3"),
+        ({"rounds": 0}, "rounds must be a whole number of at least 1, got 0"),
+    ],
+)
+def test_settings_of_a_wrong_kind_are_refused(options, message):
+    with pytest.raises(EvolventError, match=message):
+        ev.plan(deep(), SHAPE, **options)
+
+
+def test_model_without_parameters():
+    with pytest.raises(ConfigError, match="the model has no parameters"):
+        ev.plan(nn.ReLU(), SHAPE)
 
 
 @pytest.mark.parametrize("shape", [32, (32,), (0, 3, 16, 16), "32"])

@@ -53,6 +53,33 @@ def test_pairs_are_independent_and_parts_share_no_point():
         assert (a * b).mean().abs() < 0.15
 
 
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("gaussian", {"centre": 3.0}, r"centre of a density is a list of finite numbers, .* got 3\.0"),
+        ("gaussian", {"centre": ["a"]}, r"centre of a density .* got \['a'\]"),
+        ("gaussian", {"centre": [float("nan")]}, "centre of a density"),
+        ("gaussian", {"spread": "a"}, "spread of a density is a list"),
+        ("gaussian", {"spread": [1.0, -1.0]}, "spread must be positive"),
+        ("gaussians", {"weights": 3}, "weights of a density is a list"),
+        ("gaussians", {"modes": "8"}, "modes must be a whole number"),
+        ("gaussians", {"radius": "a"}, "radius must be positive"),
+        ("moons", {"noise": "a"}, "noise must be finite and at least 0"),
+        ("rings", {"noise": -1.0}, "noise must be finite and at least 0"),
+        ("spirals", {"noise": float("nan")}, "noise must be finite and at least 0"),
+    ],
+)
+def test_options_of_a_wrong_kind_are_refused(name, options, message):
+    with pytest.raises(ConfigError, match=message):
+        make_density(name, 2, **options)
+
+
+def test_what_an_own_density_does_not_take_is_named(monkeypatch):
+    monkeypatch.setitem(DENSITIES._entries, "own", lambda dimension, side: GaussianMixture([[2 * side**0.5]]))
+    with pytest.raises(ConfigError, match="density 'own' cannot be made with side: 'wide': unsupported operand"):
+        make_density("own", 2, side="wide")
+
+
 def test_what_is_no_density_is_refused():
     with pytest.raises(UnknownNameError, match="Did you mean 'gaussian'"):
         make_density("gausian", 2)

@@ -1,6 +1,7 @@
 """Processes, the recursion along paths, and references of semilinear equations."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -13,7 +14,7 @@ from evolvent.equations import (
     black_scholes_default,
     hamilton_jacobi_bellman,
 )
-from evolvent.errors import ConfigError, UnknownNameError
+from evolvent.errors import ConfigError, ShapeError, UnknownNameError
 
 
 def heat(dimension=3):
@@ -37,6 +38,12 @@ def test_the_true_value_and_gradient_end_at_the_terminal_value_with_order_one_ha
     coarse, fine = (end_of(heat(), steps) for steps in (16, 64))
     assert abs(coarse.mean()) < 4 * coarse.std() / math.sqrt(len(coarse))
     assert coarse.std() / fine.std() == pytest.approx(2, rel=0.1)
+
+
+def test_a_source_without_its_axis_is_refused():
+    problem = replace(heat(), source=lambda t, x, u, z: 0 * u[:, 0])
+    with pytest.raises(ShapeError, match="the solution of problem 'heat' along paths must be"):
+        end_of(problem, 2, count=3)
 
 
 def test_geometric_paths_have_the_moments_of_their_equation():

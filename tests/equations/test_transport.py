@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import evolvent as ev
-from evolvent.equations import Characteristics, Congestion, Obstacle, TransportFlow
+from evolvent.equations import Characteristics, Congestion, Obstacle, RunningCost, TransportFlow
 from evolvent.errors import ConfigError, ShapeError, UnknownNameError
 from evolvent.integrators import Euler
 
@@ -104,6 +104,39 @@ def test_the_density_enters_the_running_costs():
     change = 2 * (normal(x)[:, 0] + 1) + hill
     residual = gradient[:, -1] - gradient[:, :-1].square().sum(1) / 2 + change
     torch.testing.assert_close(way(0.0, state)[:, -1], residual.abs())
+
+
+def test_costs_of_a_density_that_is_not_given_are_not_a_number():
+    x = torch.randn(5, 2, dtype=torch.float64)
+    flow, plain = TransportFlow(network(), 16, [Congestion(2.0)]), TransportFlow(network(), 4, [Obstacle(1.0, (0.0,))])
+    end = flow(x, normal(x))
+    for found in (flow(x), flow.inverse(end.points)):
+        assert found.running.isnan().all()
+        assert found.residual.isnan().all()
+        assert torch.cat([found.points, found.log_determinant, found.cost], 1).isfinite().all()
+    assert plain(x).running.isfinite().all()
+    torch.testing.assert_close(flow(x).points, end.points, rtol=0, atol=0)
+    back = flow.inverse(end.points, -end.log_determinant)
+    torch.testing.assert_close(-back.log_determinant, normal(x), rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(back.running, -end.running, rtol=1e-3, atol=1e-3)
+    torch.testing.assert_close(back.residual, -end.residual, rtol=1e-2, atol=1e-2)
+
+
+def test_densities_and_costs_are_columns():
+    """One axis would be stretched to all pairs of points."""
+
+    class Lone(RunningCost):
+        def __call__(self, x, log_density):
+            return x.square().sum(1)
+
+    flow, x = TransportFlow(network(), 2), torch.randn(5, 2, dtype=torch.float64)
+    for density in (flow.pulled_back, flow.pushed_forward):
+        with pytest.raises(ShapeError, match=r"log-density must be .* \(5, 1\), got float64 of shape \(5,\)"):
+            density(lambda points: normal(points)[:, 0])(x)
+    with pytest.raises(ShapeError, match=r"log_density must be .* \(5, 1\)"):
+        flow(x, normal(x)[:, 0])
+    with pytest.raises(ShapeError, match="running cost Lone must be"):
+        TransportFlow(network(), 2, [Lone()])(x)
 
 
 @pytest.mark.parametrize("kind", ["entropy", "density"])

@@ -103,6 +103,13 @@ def test_gradient_of_the_input_alone_and_of_a_second_backward():
     assert_close(u0.grad, 2 * first)
 
 
+def test_imaginary_parts_count():
+    evolution, x = Evolution(Linear(-1.0), Euler(), 8, 0.3), 1j * torch.ones(3, dtype=torch.complex128)
+    expected = evolution(x)
+    evolution.gradient = LayerParallel(2)
+    assert_close(evolution(x), expected)
+
+
 class Explosive(Dynamics):
     def __init__(self) -> None:
         super().__init__()

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from evolvent import analysis, create_model, set_gradient
-from evolvent.dynamics import Hamiltonian, SecondOrder
+from evolvent.dynamics import Hamiltonian, PartitionedDynamics, SecondOrder
 from evolvent.errors import ConfigError
 from evolvent.evolution import Evolution
 from evolvent.gradients import Backprop, Checkpoint, Reversible, reconstruction_error
@@ -88,6 +88,19 @@ def test_error_of_reconstruction():
     flow(u0.double()).sum().backward()
     assert 0 < strategy.report() < 1e-11
     assert strategy.report() is None
+
+
+def test_error_of_reconstruction_of_complex_states():
+    class Turning(PartitionedDynamics):
+        def dy(self, t, z):
+            return 2.1 * z
+
+        def dz(self, t, y):
+            return 0.7j * y
+
+    state = tuple(1j * torch.full((3,), 0.1 + k, dtype=torch.complex64) for k in range(2))
+    error = reconstruction_error(Evolution(Turning(), Verlet(), 40, 0.1), state)
+    assert 1e-9 < error < 1e-3
 
 
 def test_anchors_shorten_the_error():

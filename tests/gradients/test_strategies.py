@@ -4,6 +4,7 @@ import pickle
 import pytest
 import torch
 from torch import nn
+from torch.func import functional_call
 
 from evolvent.dynamics import (
     Antisymmetric,
@@ -188,6 +189,43 @@ def test_one_evolution_used_twice_between_relus_in_place(text):
     found = gradients()
     if flow.gradient.exact:
         torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-11)
+
+
+REPEATING = [text for text in TEXTS if not text.startswith(("backprop", "layer_parallel"))]
+
+
+@pytest.mark.parametrize("text", REPEATING)
+def test_weights_changed_before_the_backward_pass_are_noticed(text):
+    flow = Evolution([Hamiltonian(2) for _ in range(3)], Verlet(), step_size=0.1, gradient=text)
+    loss = flow(torch.randn(1, 4, 3, 3)).square().sum()
+    loss.backward(retain_graph=True)
+    first = flow.dynamics[0].layer1.operator.weight.grad.clone()
+    loss.backward()
+    torch.testing.assert_close(flow.dynamics[0].layer1.operator.weight.grad, 2 * first)
+    loss = flow(torch.randn(1, 4, 3, 3)).square().sum()
+    torch.optim.SGD(flow.parameters(), 0.1).step()
+    with pytest.raises(ConfigError, match=r"weights were changed or exchanged .* Run the forward pass again"):
+        loss.backward()
+
+
+@pytest.mark.parametrize("text", REPEATING)
+def test_weights_of_a_functional_call_are_noticed(text):
+    flow = Evolution([Hamiltonian(2) for _ in range(3)], Verlet(), step_size=0.1, gradient=text)
+    others = {name: (0.5 * p).detach().requires_grad_() for name, p in flow.named_parameters()}
+    loss = functional_call(flow, others, torch.randn(1, 4, 3, 3)).square().sum()
+    with pytest.raises(ConfigError, match="weights were changed or exchanged"):
+        loss.backward()
+
+
+@pytest.mark.parametrize("text", ["checkpoint:1", "checkpoint:binomial:2", "reversible", "adjoint"])
+def test_weights_may_change_after_their_last_use(text):
+    """Optimisers that act during the backward pass, layer after layer."""
+    flow = Evolution([Hamiltonian(2) for _ in range(3)], Verlet(), step_size=0.1, gradient=text)
+    for p in flow.parameters():
+        p.register_post_accumulate_grad_hook(torch.no_grad()(lambda p: p.sub_(p.grad)))
+    before = [p.detach().clone() for p in flow.parameters()]
+    flow(torch.randn(1, 4, 3, 3)).square().sum().backward()
+    assert all(torch.equal(p, b - p.grad) for p, b in zip(flow.parameters(), before, strict=True))
 
 
 @pytest.mark.parametrize("text", TEXTS)

@@ -65,7 +65,7 @@ def test_lbfgs_solves_a_least_squares_problem():
     torch.testing.assert_close(layer.weight.detach(), torch.ones(1, 3, dtype=torch.float64), atol=1e-6, rtol=0)
 
 
-@pytest.mark.parametrize("name", ["sgd", "adam"])
+@pytest.mark.parametrize("name", ["sgd", "adam", "AdamW"])
 def test_several_iterations_in_one_step_are_several_steps(name):
     torch.manual_seed(0)
     x, start = torch.randn(20, 3), nn.Linear(3, 1).state_dict()
@@ -147,6 +147,11 @@ def test_unknown_optimisers_and_options_are_refused(values, message):
     [
         ({"name": "Rprop", "weight_decay": 0.1}, "Rprop has no weight decay"),
         ({"name": "AdamW", "options": {"betas": [2, 3]}}, "does not take these options: Invalid beta"),
+        ({"name": "LBFGS", "iterations": 3}, "LBFGS repeats its own iterations; leave optimizer.iterations out"),
+        *[
+            ({"name": name, "weight_decay": 0.1}, f"{name} has no weight decay")
+            for name in ("lbfgs", "bfgs", "ssbroyden", "gauss-newton")
+        ],
         ({"name": "Muon"}, "Muon only supports 2D parameters"),
     ],
 )

@@ -7,7 +7,7 @@ import torch
 
 from evolvent.data import Density, register_density
 from evolvent.data.densities import DENSITIES
-from evolvent.errors import ConfigError, UnknownNameError
+from evolvent.errors import ConfigError, ShapeError, UnknownNameError
 from evolvent.experiments.grid import run_grid
 from evolvent.experiments.recipe import Recipe, overlay
 from evolvent.experiments.record import read_record
@@ -146,13 +146,27 @@ class Flat(Negative):
         return torch.zeros(len(rows), 1)
 
 
-@pytest.mark.parametrize(("kind", "message"), [(Negative, "negative, 0 or infinite"), (Flat, r"finite and \(N, 2\)")])
+class Lone(Negative):
+    """Logarithms without their second axis."""
+
+    def log_density(self, x):
+        return -x.square().sum(1)
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        (Negative, "negative, 0 or infinite"),
+        (Flat, r"finite and \(N, 2\)"),
+        (Lone, r"data.source: the log-density must be .* got float32 of shape \(1024,\)"),
+    ],
+)
 def test_densities_of_users_are_checked(kind, message, tmp_path):
     if "users" in DENSITIES:
         DENSITIES._entries.pop("users")
     register_density("users")(lambda dimension: kind(dimension))
     try:
-        with pytest.raises(ConfigError, match=message):
+        with pytest.raises((ConfigError, ShapeError), match=message):
             run_grid(small(data={"source": "users"}), tmp_path)
     finally:
         DENSITIES._entries.pop("users")

@@ -151,6 +151,24 @@ def explaining_misfits(taker: str, given: Any) -> Iterator[None]:
         raise ShapeError(f"{taker} does not take {what}: {shortened(str(error), 120)}") from error
 
 
+def check_column(values: Any, rows: int, what: str) -> Tensor:
+    """The values themselves, if they are one number for each of so many rows, (rows, 1).
+
+    PyTorch would stretch a lone axis, (rows,), beside a column to all pairs of rows.
+
+    >>> check_column(torch.zeros(3), 3, "the density")
+    Traceback (most recent call last):
+    evolvent._core.errors.ShapeError: the density must be one number for each of 3 points, a column (3, 1), got \
+float32 of shape (3,). Keep the axis, as in x.sum(1, keepdim=True), or add it with [:, None].
+    """
+    if isinstance(values, Tensor) and values.shape == (rows, 1):
+        return values
+    raise ShapeError(
+        f"{what} must be one number for each of {rows} points, a column ({rows}, 1), got {described(values)}. Keep the "
+        "axis, as in x.sum(1, keepdim=True), or add it with [:, None]."
+    )
+
+
 def check_images(
     x: Tensor, taker: str, channels: int | None = None, size: tuple[int, int] | None = None, advice: str = ""
 ) -> None:

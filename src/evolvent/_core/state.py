@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
+import torch
 from torch import Tensor
 
 State: TypeAlias = "Tensor | tuple[Tensor, ...]"
@@ -26,7 +27,6 @@ def parts(u: State) -> tuple[Tensor, ...]:
 def combine(u: State, *terms: tuple[float | Tensor, State]) -> State:
     r""":math:`u + \sum_i c_i k_i`, part by part, for terms :math:`(c_i, k_i)`.
 
-    >>> import torch
     >>> combine(torch.ones(2), (2.0, torch.ones(2)), (-1.0, torch.ones(2)))
     tensor([2., 2.])
     """
@@ -39,3 +39,16 @@ def combine(u: State, *terms: tuple[float | Tensor, State]) -> State:
 def like(u: State, tensors: Sequence[Tensor]) -> State:
     """The tensors as a state of the same structure as ``u``: the inverse of :func:`parts`."""
     return tuple(tensors) if isinstance(u, tuple) else tensors[0]
+
+
+def square(tensors: Iterable[Tensor]) -> Tensor:
+    """The sum of the squared moduli of all entries, in double precision.
+
+    >>> square([torch.tensor([3.0]), torch.tensor([4.0j])])
+    tensor(25., dtype=torch.float64)
+    """
+    return torch.stack([_real(p).double().square().sum() for p in tensors]).sum()
+
+
+def _real(p: Tensor) -> Tensor:
+    return torch.view_as_real(p.resolve_conj()) if p.is_complex() else p

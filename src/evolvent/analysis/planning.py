@@ -16,12 +16,12 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from evolvent._core.checks import described
+from evolvent._core.checks import check_whole, described, told
 from evolvent._core.errors import ConfigError
 from evolvent._core.formats import format_bytes
 from evolvent._core.notebook import html_table
 from evolvent.evolution import evolutions, set_gradient
-from evolvent.gradients import Backprop, Checkpoint, GradientStrategy, Reversible
+from evolvent.gradients import Backprop, Checkpoint, GradientStrategy, Reversible, make_strategy
 
 _PROBE = 4  # images in a dry run, of which a half, too; batch normalisation needs two
 _UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
@@ -87,7 +87,7 @@ def plan(
     input_shape: Sequence[int],
     memory: str | int = "2GiB",
     *,
-    strategies: Sequence[GradientStrategy] | None = None,
+    strategies: Sequence[GradientStrategy | str] | None = None,
     rounds: int = 5,
 ) -> GradientPlan:
     """Measure what each gradient strategy would cost and pick the fastest that fits.
@@ -100,7 +100,8 @@ def plan(
         model: a network with evolutions; neither it nor the random numbers are touched.
         input_shape: (B, C, H, W) of a training batch.
         memory: what activations may use: bytes, or a text such as ``"2GiB"`` or ``"500 MB"``.
-        strategies: those to consider; all exact ones that the model's methods take unless given.
+        strategies: those to consider, or their texts such as ``"checkpoint:4"``; all exact ones that the model's
+            methods take unless given.
         rounds: timed passes per strategy; the fastest counts.
 
     Raises:
@@ -113,11 +114,12 @@ def plan(
     """
     allowed = read_bytes(memory)
     batch, *shape = _batch_shape(input_shape)
-    x = torch.randn(_PROBE, *shape, generator=torch.Generator().manual_seed(0)).to(next(model.parameters()))
+    check_whole(rounds=rounds)
+    given = None if strategies is None else _given(strategies)
+    x = torch.randn(_PROBE, *shape, generator=torch.Generator().manual_seed(0)).to(_first_parameter(model))
     with torch.random.fork_rng(devices=[]):
         twin = copy.deepcopy(model).train()
-        candidates = strategies if strategies is not None else _candidates(twin)
-        measured = _measure(twin, x, candidates, rounds)
+        measured = _measure(twin, x, _candidates(twin) if given is None else given, rounds)
     costs = sorted((m.scaled(batch) for m in measured), key=lambda cost: cost.seconds)
     fitting = [cost for cost in costs if cost.memory <= allowed]
     if not fitting:
@@ -127,6 +129,24 @@ def plan(
             f"{format_bytes(least.memory)}, by {least.strategy.text!r}. Allow more memory or take smaller batches."
         )
     return GradientPlan(batch, allowed, tuple(costs), fitting[0])
+
+
+def _given(strategies: Sequence[GradientStrategy | str]) -> list[GradientStrategy]:
+    """The strategies, of which some may be texts."""
+    found = list(strategies) if isinstance(strategies, (list, tuple)) else []
+    if not found:
+        raise ConfigError(
+            f"strategies is a list of at least one gradient strategy, such as ['checkpoint:4'], got "
+            f"{told(strategies)}. Leave it out to consider all."
+        )
+    return [one if isinstance(one, GradientStrategy) else make_strategy(one) for one in found]
+
+
+def _first_parameter(model: nn.Module) -> nn.Parameter:
+    """What tells device and precision of a model."""
+    for parameter in model.parameters():
+        return parameter
+    raise ConfigError("the model has no parameters, so there are no gradients to plan for.")
 
 
 def _batch_shape(given: Any) -> list[int]:

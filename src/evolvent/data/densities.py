@@ -11,8 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from evolvent._core.checks import check_choice, check_positive, check_whole
-from evolvent._core.errors import ConfigError, ShapeError
+from evolvent._core.checks import check_choice, check_not_negative, check_positive, check_whole, told
+from evolvent._core.errors import ConfigError, EvolventError, ShapeError, shortened
 from evolvent._core.randomness import Stream, key, normal, uniform
 from evolvent._core.registry import Registry
 from evolvent.data.source import Source
@@ -71,6 +71,7 @@ class GaussianMixture(Density):
         dimension: int = 2,
     ) -> None:
         super().__init__(dimension)
+        centres = [_numbers("centre", centre) for centre in centres]
         longest = max((len(centre) for centre in centres), default=0)
         if not centres or longest > dimension:
             raise ConfigError(
@@ -79,9 +80,9 @@ class GaussianMixture(Density):
             )
         self.centres = torch.zeros(len(centres), dimension)
         for k, centre in enumerate(centres):
-            self.centres[k, : len(centre)] = torch.tensor(list(centre))
+            self.centres[k, : len(centre)] = torch.tensor(centre)
         self.spread = torch.tensor(_for_each(spread, dimension))
-        self.weights = torch.tensor(_shares(weights or [1.0] * len(centres), len(centres)))
+        self.weights = torch.tensor(_shares(_numbers("weights", weights) or [1.0] * len(centres), len(centres)))
 
     def draw(self, rows: Tensor, *key: int) -> Tensor:
         index = rows[:, None] * self.dimension + torch.arange(self.dimension, device=rows.device)
@@ -113,6 +114,7 @@ class Planar(Density):
         super().__init__(dimension)
         if dimension < 2:
             raise ConfigError(f"{pattern!r} lies in a plane: dimension must be at least 2, got {dimension}.")
+        check_not_negative(noise=noise)
         self.pattern, self.noise = check_choice("pattern", pattern, _PATTERNS), noise
 
     def draw(self, rows: Tensor, *key: int) -> Tensor:
@@ -176,13 +178,22 @@ def make_density(name: str, dimension: int, **options: Any) -> Density:
     known = [option for option in inspect.signature(make).parameters if option != "dimension"]
     for option in options:
         check_choice(f"option of density {name!r}", option, known)
-    return make(dimension=dimension, **options)
+    try:
+        return make(dimension=dimension, **options)
+    except EvolventError:
+        raise
+    except (TypeError, ValueError) as error:
+        given = ", ".join(f"{option}: {told(value)}" for option, value in options.items())
+        raise ConfigError(
+            f"density {name!r} cannot be made with {shortened(given, 100) or 'its own options'}: "
+            f"{shortened(str(error), 100)}. Change these options."
+        ) from error
 
 
 @register_density("gaussian")
 def gaussian(dimension: int, centre: Sequence[float] = (0.0,), spread: float | Sequence[float] = 1.0) -> Density:
     """One normal density."""
-    return GaussianMixture([list(centre)], spread, dimension=dimension)
+    return GaussianMixture([centre], spread, dimension=dimension)
 
 
 @register_density("gaussians")
@@ -237,12 +248,23 @@ class DensityPairs(Source):
 
 
 def _for_each(spread: float | Sequence[float], dimension: int) -> list[float]:
-    values = [float(spread)] * dimension if isinstance(spread, (int, float)) else [float(s) for s in spread]
+    values = [float(spread)] * dimension if isinstance(spread, (int, float)) else _numbers("spread", spread)
     if len(values) != dimension:
         raise ConfigError(f"spread needs one number or one for each of {dimension} coordinates, got {len(values)}.")
     for value in values:
         check_positive(spread=value)
     return values
+
+
+def _numbers(option: str, values: Any) -> list[float]:
+    """The values of an option that is a list of finite numbers."""
+    try:
+        found = None if isinstance(values, str) else [float(value) for value in values]
+    except (TypeError, ValueError):
+        found = None
+    if found is None or not all(map(math.isfinite, found)):
+        raise ConfigError(f"{option} of a density is a list of finite numbers, such as [1.0, 2.0], got {told(values)}.")
+    return found
 
 
 def _shares(weights: Sequence[float], modes: int) -> list[float]:

@@ -10,7 +10,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from evolvent._core.checks import check_whole
+from evolvent._core.checks import check_column, check_whole
 from evolvent._core.errors import ConfigError
 from evolvent._core.registry import Registry
 
@@ -79,6 +79,12 @@ class SemilinearProblem:
             return self.start + self.drift * times + self.volatility * motion
         return self.start * torch.exp((self.drift - self.volatility**2 / 2) * times + self.volatility * motion)
 
+    def check_columns(self, x: Tensor) -> None:
+        """Refuse a terminal value or a source that is not one number for each of the points x."""
+        u = check_column(self.terminal(x), len(x), f"the terminal value of problem {self.name!r}")
+        changed = u + self.source(0.0, x, u, torch.zeros_like(x))
+        check_column(changed, len(x), f"u + the source of problem {self.name!r}")
+
     def along(self, value: Tensor, z: Tensor, paths: Tensor, increments: Tensor) -> Tensor:
         r"""The solution at the end of paths, :math:`u_{n+1} = u_n - f(t_n, X_n, u_n, z_n) h + z_n \cdot \Delta W_n`.
 
@@ -88,7 +94,7 @@ class SemilinearProblem:
         u, martingale = value.expand(z.shape[1], 1), (z * increments).sum(2, keepdim=True)
         for n in range(len(increments)):
             u = u - h * self.source(n * h, paths[n], u, z[n]) + martingale[n]
-        return u
+        return check_column(u, z.shape[1], f"the solution of problem {self.name!r} along paths")
 
 
 SEMILINEAR: Registry[Callable[..., SemilinearProblem]] = Registry("semilinear problem")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol, cast, runtime_checkable
 
 import torch
 from torch import Tensor, nn
 
-from evolvent._core.checks import check_whole
+from evolvent._core.checks import check_column, check_whole
 from evolvent._core.errors import ConfigError, ShapeError
 from evolvent._core.state import State, like, parts
 from evolvent.dynamics import Dynamics
@@ -36,7 +37,10 @@ class Potential(VelocityField, Protocol):
 
 
 class Transported(NamedTuple):
-    """Where points are at the end, and what was accumulated on the way; columns are (N, 1)."""
+    """Where points are at the end, and what was accumulated on the way; columns are (N, 1).
+
+    ``running`` and ``residual`` are NaN if a running cost needs the density of the points and none was given.
+    """
 
     points: Tensor  # (N, d)
     log_determinant: Tensor
@@ -91,8 +95,9 @@ class Characteristics(Dynamics):
         cost = velocity.square().sum(1, keepdim=True) / 2
         running = variation = torch.zeros_like(cost)
         for term in self.running:
-            running = running + term(x, log_density)
-            variation = variation + term.variation(x, log_density)
+            name = type(term).__name__
+            running = running + check_column(term(x, log_density), len(x), f"the running cost {name}")
+            variation = variation + check_column(term.variation(x, log_density), len(x), f"the variation of {name}")
         residual = torch.zeros_like(cost) if slope is None else (slope - cost + variation).abs()
         return torch.cat([velocity, divergence, cost, running, residual], 1)
 
@@ -162,11 +167,18 @@ class TransportFlow(nn.Module):
             log_density: of the points at the start, (N, 1), for costs that depend on the density; then
                 ``log_determinant`` ends as the negative logarithm of the density.
         """
-        return self._transported(self.ahead(_start(x, log_density)))
+        return self._transported(self.ahead(_start(x, log_density)), log_density)
 
-    def inverse(self, x: Tensor) -> Transported:
-        """Follow points back from 1 to 0; the logarithm of the determinant is that of the inverse map."""
-        return self._transported(self.back(_start(x, None)))
+    def inverse(self, x: Tensor, log_density: Tensor | None = None) -> Transported:
+        """Follow points back from 1 to 0; the logarithm of the determinant is that of the inverse map.
+
+        Costs and residual are integrals from 1 to 0: those of the way ahead with the other sign.
+
+        Args:
+            x: (N, d).
+            log_density: of the points at 1, (N, 1), as in :meth:`forward`.
+        """
+        return self._transported(self.back(_start(x, log_density)), log_density)
 
     def path(self, x: Tensor) -> Tensor:
         """Points at all steps of time, (steps + 1, N, d)."""
@@ -180,7 +192,7 @@ class TransportFlow(nn.Module):
 
         def density(x: Tensor) -> Tensor:
             end = self(x)
-            return target(end.points) + end.log_determinant
+            return check_column(target(end.points), len(x), "the log-density") + end.log_determinant
 
         return density
 
@@ -192,13 +204,19 @@ class TransportFlow(nn.Module):
 
         def density(x: Tensor) -> Tensor:
             start = self.inverse(x)
-            return source(start.points) + start.log_determinant
+            return check_column(source(start.points), len(x), "the log-density") + start.log_determinant
 
         return density
 
-    def _transported(self, u: State) -> Transported:
+    def _transported(self, u: State, log_density: Tensor | None) -> Transported:
+        way = self.ahead.dynamics
         assert isinstance(u, Tensor)
-        return Transported(u[:, :-4], *u[:, -4:].split(1, dim=1))
+        assert isinstance(way, Characteristics)
+        found = Transported(u[:, :-4], *u[:, -4:].split(1, dim=1))
+        if log_density is not None or not any(cost.needs_density for cost in way.running):
+            return found
+        unknown = torch.full_like(found.running, math.nan)
+        return found._replace(running=unknown, residual=unknown)
 
 
 def at_time(x: Tensor, t: float | Tensor) -> Tensor:
@@ -211,4 +229,5 @@ def _start(x: Tensor, log_density: Tensor | None) -> Tensor:
     if x.ndim != 2:
         raise ShapeError(f"a flow takes points as (points, coordinates), got shape {tuple(x.shape)}.")
     none = x.new_zeros(len(x), 1)
-    return torch.cat([x, none if log_density is None else -log_density, none, none, none], 1)
+    given = none if log_density is None else -check_column(log_density, len(x), "log_density")
+    return torch.cat([x, given, none, none, none], 1)

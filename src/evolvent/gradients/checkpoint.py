@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack, nullcontext
+from functools import partial
 from typing import Any, Literal, Self
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from evolvent._core.checks import check_whole
@@ -17,7 +18,7 @@ from evolvent._core.first_order import first_order_only, wants_backward
 from evolvent._core.state import State, parts
 from evolvent.gradients._contract import STRATEGIES, GradientStrategy, Propagator, whole_number
 from evolvent.gradients.binomial import next_stored, stored_positions
-from evolvent.gradients.replay import Accumulator, Replay, trainable, untouched_statistics
+from evolvent.gradients.replay import Accumulator, Replay, Weights, trainable, untouched_statistics
 from evolvent.gradients.undoing import pull_back
 
 
@@ -80,12 +81,10 @@ class Checkpoint(GradientStrategy):
     def _by_segments(self, evolution: Propagator, u: State) -> State:
         length = self.every if isinstance(self.every, int) else math.ceil(math.sqrt(evolution.steps))
 
-        def contexts() -> tuple[AbstractContextManager[Any], AbstractContextManager[Any]]:
-            return nullcontext(), _Untouched(evolution)
-
         for j in range(0, evolution.steps, length):
-            segment = _segment(evolution, j, min(j + length, evolution.steps))
-            u = checkpoint(segment, u, use_reentrant=False, context_fn=contexts)  # pyright: ignore[reportAssignmentType]
+            end = min(j + length, evolution.steps)
+            contexts = partial(_contexts, _modules(evolution, j, end))
+            u = checkpoint(_segment(evolution, j, end), u, use_reentrant=False, context_fn=contexts)  # pyright: ignore[reportAssignmentType]
         return u
 
     @classmethod
@@ -115,16 +114,29 @@ class Checkpoint(GradientStrategy):
 STRATEGIES.add(Checkpoint.name, Checkpoint)
 
 
-class _Untouched(ExitStack):
-    """Running statistics stay as they are; second derivatives enter it more than once."""
+class _Again(ExitStack):
+    """Steps computed again need the weights of the first time and leave running statistics as they are; second
+    derivatives enter it more than once."""
 
-    def __init__(self, evolution: Propagator) -> None:
+    def __init__(self, modules: list[nn.Module]) -> None:
         super().__init__()
-        self.evolution = evolution
+        self.modules, self.weights = modules, Weights(modules)
 
     def __enter__(self) -> Self:
-        self.enter_context(untouched_statistics(list(self.evolution.modules())))
+        self.weights.check()
+        self.enter_context(untouched_statistics(self.modules))
         return self
+
+
+def _contexts(modules: list[nn.Module]) -> tuple[AbstractContextManager[Any], AbstractContextManager[Any]]:
+    """Of the first computation and of later ones."""
+    return nullcontext(), _Again(modules)
+
+
+def _modules(evolution: Propagator, begin: int, end: int) -> list[nn.Module]:
+    """What some steps call; optimisers that act during the backward pass may change the others before."""
+    called = dict.fromkeys([evolution.integrator, *(evolution.dynamics_at(j) for j in range(begin, end))])
+    return [module for one in called if isinstance(one, nn.Module) for module in one.modules()]
 
 
 def _steps(evolution: Propagator, begin: int, end: int, u: State) -> State:

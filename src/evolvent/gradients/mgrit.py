@@ -11,6 +11,8 @@ from typing import NamedTuple, Protocol, Self, TypeAlias
 import torch
 from torch import Tensor
 
+from evolvent._core.state import square
+
 Parts: TypeAlias = tuple[Tensor, ...]  # a state
 Apply: TypeAlias = Callable[[int, int, Parts], Parts]  # level, step of the level, state at its start
 Forcing: TypeAlias = Sequence[Parts | None]  # of each step of a level
@@ -120,7 +122,7 @@ class Multigrid:
         if self.neighbours.at_start:
             u[0] = start
         g: Forcing = [None] * (len(u) - 1)
-        scale = max(self.neighbours.norm([_square(start)]), torch.finfo(start[0].dtype).tiny)
+        scale = max(self.neighbours.norm([square(start)]), torch.finfo(start[0].dtype).tiny)
         self._relax_fine(0, u, g)
         while len(residuals) < limit:
             residuals.append(self._cycle(0, u, g) / scale)
@@ -137,10 +139,10 @@ class Multigrid:
         self._relax_coarse(level, u, g)
         self._relax_fine(level, u, g)
         places = self.levels.coarse_points(level)
-        v, tau, squares = [u[k] for k in places], [], [torch.zeros_like(_square(u[0]))]
+        v, tau, squares = [u[k] for k in places], [], [torch.zeros_like(square(u[0]))]
         for m, end in enumerate(places[1:]):
             arrived = self._advance(level, end - 1, u, g)
-            squares.append(_square(_minus(arrived, u[end])))
+            squares.append(square(_minus(arrived, u[end])))
             tau.append(_minus(arrived, self.apply(level + 1, m, v[m])))
         residual = self.neighbours.norm(squares) if level == 0 else math.nan
         if level + 1 == len(self.levels.groups):
@@ -185,7 +187,3 @@ def cycles_until_exact(steps: int, coarsening: int) -> int:
 
 def _minus(u: Parts, v: Parts) -> Parts:
     return tuple(a - b for a, b in zip(u, v, strict=True))
-
-
-def _square(u: Parts) -> Tensor:
-    return torch.stack([p.double().square().sum() for p in u]).sum()

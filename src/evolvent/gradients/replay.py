@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _NormBase
 from torch.utils.checkpoint import get_device_states, set_device_states
 
+from evolvent._core.errors import ConfigError
 from evolvent.gradients._contract import Propagator
 
 
@@ -18,6 +19,7 @@ class Replay:
 
     The first run happens inside :meth:`first`, with :meth:`mark` before each piece of work; piece ``i`` is repeated
     inside :meth:`again` after :meth:`rewind` ``(i)``. Random states are kept only where random numbers were drawn.
+    Parameters are not kept, but must not have changed.
 
     Args:
         modules: all modules the work may call; their running statistics are those of one run.
@@ -29,6 +31,7 @@ class Replay:
 
     def __init__(self, modules: Iterable[nn.Module], tensors: tuple[Tensor, ...]) -> None:
         self._modules = list(modules)
+        self._weights = Weights(self._modules)
         self._tensors = tuple(t for t in tensors if t.device.type != "cpu")[:1]
         self._device = tensors[0].device.type
         self.mixed = torch.is_autocast_enabled(self._device)
@@ -53,6 +56,7 @@ class Replay:
 
     @contextmanager
     def again(self) -> Iterator[None]:
+        self._weights.check()
         with ExitStack() as stack:
             stack.enter_context(self._precision())
             stack.enter_context(untouched_statistics(self._modules))
@@ -90,6 +94,33 @@ class _RandomState:
         return all(torch.equal(a, b) for a, b in pairs)
 
     __hash__ = None  # pyright: ignore[reportAssignmentType]
+
+
+class Weights:
+    """The parameters of modules, which must be the same tensors and unchanged when steps are computed again."""
+
+    def __init__(self, modules: Iterable[nn.Module]) -> None:
+        self._modules = list(modules)
+        self._then = self._now()
+
+    def check(self) -> None:
+        """Refuse parameters that were changed or exchanged since this object was made."""
+        now = self._now()
+        if len(now) == len(self._then) and all(_same(a, b) for a, b in zip(now, self._then, strict=True)):
+            return
+        raise ConfigError(
+            "weights were changed or exchanged (an optimiser's step, functional_call) between the forward and the "
+            "backward pass, which computes steps again with them. Run the forward pass again first, or use "
+            "gradient='backprop'."
+        )
+
+    def _now(self) -> list[tuple[Tensor, int]]:
+        found = [p for module in self._modules for p in module._parameters.values() if p is not None]
+        return [(p, 0 if p.is_inference() else p._version) for p in found]
+
+
+def _same(one: tuple[Tensor, int], other: tuple[Tensor, int]) -> bool:
+    return one[0] is other[0] and one[1] == other[1]
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from evolvent import integrators
 from evolvent._core.checks import check_whole
 from evolvent._core.errors import ConfigError
 from evolvent._core.first_order import first_order_only, wants_backward
-from evolvent._core.state import State, parts
+from evolvent._core.state import State, parts, square
 from evolvent.gradients._contract import STRATEGIES, GradientStrategy, Propagator, whole_number
 from evolvent.gradients.replay import Accumulator, Replay, trainable
 from evolvent.gradients.symmetric_undoing import SymmetricUndoing
@@ -171,9 +171,8 @@ def _undone(evolution: Propagator, end: tuple[Tensor, ...], replay: Replay) -> l
 
 
 def _relative_error(found: list[Tensor], expected: tuple[Tensor, ...]) -> float:
-    off = sum((a - b).double().square().sum() for a, b in zip(found, expected, strict=True))
-    size = sum(b.double().square().sum() for b in expected)
-    return (torch.as_tensor(off).sqrt() / torch.as_tensor(size).sqrt().clamp_min(1e-300)).item()
+    off = square(a - b for a, b in zip(found, expected, strict=True))
+    return (off.sqrt() / square(expected).sqrt().clamp_min(1e-300)).item()
 
 
 def _reversible_methods() -> str:

@@ -49,11 +49,13 @@ class BsdeNetwork(nn.Module):
             last.bias.zero_()
         self.layers = nn.Sequential(*layers, last)
         self.relative = nn.Parameter(torch.ones(()))  # so that one learning rate suits solutions of any size
+        near_zero = abs(options.value) < options.variation  # where the guess is no measure of the solution
+        self.unit = options.variation if near_zero else options.value
 
     @property
     def value(self) -> Tensor:
         """The solution at the start, one number."""
-        return self.relative * self.options.value
+        return self.relative * self.unit + (self.options.value - self.unit)
 
     def forward(self, x: Tensor) -> Tensor:
         z = self.layers[-1](self.forward_features(x)) * self.options.variation

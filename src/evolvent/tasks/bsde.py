@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import cast
@@ -18,6 +19,7 @@ from evolvent.tasks.findings import Figure
 from evolvent.tasks.task import DataSettings, Setup, Sums, Task, TaskSettings, register_task
 
 _GUESSED = 2048  # paths for first guesses of sizes
+_CONSTANT = 1e-6  # variation relative to the size, below which it is rounding
 
 
 class BsdeSettings(TaskSettings):
@@ -82,10 +84,11 @@ class Bsde(Task):
         problem = data.make()
         train, test = data.drawn(problem, data.paths, 0), data.drawn(problem, data.tested, 1)
         ends = problem.paths(data.drawn(problem, _GUESSED, 2).take(torch.arange(_GUESSED), seed, 0).transpose(0, 1))[-1]
+        problem.check_columns(ends)
         values = problem.terminal(ends)
         options = {
             "in_features": problem.dimension, "until": problem.until, "centre": ends.mean().item(),
-            "spread": ends.std().item(), "value": values.mean().item(), "variation": values.std().item(),
+            "spread": ends.std().item(), "value": values.mean().item(), "variation": _variation(values),
         }  # fmt: skip
         origin = "drawn from the seed"
         return Material(problem.title or problem.name, train, test, test, origin, options=options, rows="paths")
@@ -125,7 +128,7 @@ class Bsde(Task):
     def figures_of(self, sums: Mapping[str, Tensor]) -> dict[str, float]:
         value = self.network.value.item()
         return {
-            "error": abs(value / self.expected - 1),
+            "error": abs(value / self.expected - 1) if self.expected else math.nan,
             "value": value,
             "mismatch": (sums["squares"] / sums["count"]).sqrt().item(),
         }
@@ -133,3 +136,9 @@ class Bsde(Task):
     def load_kept(self, folder: Path) -> None:
         super().load_kept(folder)
         self.network = cast(BsdeNetwork, self.model)
+
+
+def _variation(values: Tensor) -> float:
+    """How far values differ from each other; their size if they are all the same."""
+    variation, size = values.std().item(), values.abs().mean().item()
+    return variation if variation > _CONSTANT * size else size or 1.0

@@ -20,7 +20,8 @@ from evolvent.tasks.soap import Soap
 _ITERATIONS = 20  # of quasi-Newton methods in each step
 LARGEST_RATE = 1e30  # beyond it a step of single precision overflows
 _DENSE = ("bfgs", "ssbfgs", "ssbroyden")  # with a dense inverse Hessian; the last two are self-scaled
-_OURS = ("sgd", "adam", "soap", "lbfgs", *_DENSE, "gauss-newton")
+_WITHOUT_DECAY = ("lbfgs", *_DENSE, "gauss-newton")
+_OURS = ("sgd", "adam", "soap", *_WITHOUT_DECAY)
 _GIVEN_ELSEWHERE = ("params", "lr", "weight_decay")
 
 
@@ -98,23 +99,30 @@ def make_optimizer(parameters: Iterable[nn.Parameter], config: OptimizerConfig) 
 
 
 def _made(trained: list[nn.Parameter], config: OptimizerConfig) -> torch.optim.Optimizer:
+    if config.name in _WITHOUT_DECAY:
+        _refuse_decay(config)
     if config.name == "lbfgs":
         return LimitedMemory(trained, config.lr, config.iterations or _ITERATIONS, config.history)
     if config.name in _DENSE:
         return QuasiNewton(trained, config.name, config.iterations or _ITERATIONS)
     if config.name == "gauss-newton":
         return GaussNewton(trained, config.iterations or 1)
-    if config.name not in _OURS:
-        return _torch_optimizer(trained, config)
+    made = _first_order(trained, config) if config.name in _OURS else _torch_optimizer(trained, config)
+    if (config.iterations or 1) == 1:
+        return made
+    if needs_closure(made):
+        raise ConfigError(f"{config.name} repeats its own iterations; leave optimizer.iterations out and set options.")
+    return Repeated(made, config.iterations or 1)
+
+
+def _first_order(trained: list[nn.Parameter], config: OptimizerConfig) -> torch.optim.Optimizer:
     groups = _decay_groups(trained, config)
     if config.name == "adam":
         fused = not torch.cuda.is_available()  # one pass over weights and moments instead of many
-        made = torch.optim.Adam(groups, lr=config.lr, betas=config.betas, fused=fused)
-    elif config.name == "soap":
-        made = Soap(groups, lr=config.lr, betas=config.betas, frequency=config.frequency)
-    else:
-        made = torch.optim.SGD(groups, lr=config.lr, momentum=config.momentum, nesterov=config.nesterov)
-    return made if (config.iterations or 1) == 1 else Repeated(made, config.iterations or 1)
+        return torch.optim.Adam(groups, lr=config.lr, betas=config.betas, fused=fused)
+    if config.name == "soap":
+        return Soap(groups, lr=config.lr, betas=config.betas, frequency=config.frequency)
+    return torch.optim.SGD(groups, lr=config.lr, momentum=config.momentum, nesterov=config.nesterov)
 
 
 class Repeated(torch.optim.Optimizer):
@@ -184,13 +192,18 @@ class LimitedMemory(torch.optim.LBFGS):
 def _torch_optimizer(trained: list[nn.Parameter], config: OptimizerConfig) -> torch.optim.Optimizer:
     kind = torch_optimizers()[config.name]
     decays = "weight_decay" in inspect.signature(kind).parameters
-    if config.weight_decay and not decays:
-        raise ConfigError(f"{config.name} has no weight decay; leave optimizer.weight_decay out.")
+    if not decays:
+        _refuse_decay(config)
     options = {key: tuple(value) if isinstance(value, list) else value for key, value in config.options.items()}
     try:
         return kind(_decay_groups(trained, config) if decays else trained, lr=config.lr, **options)  # pyright: ignore[reportCallIssue]
     except (TypeError, ValueError, RuntimeError) as error:
         raise ConfigError(f"{config.name} does not take these options: {shortened(str(error), 150)}.") from None
+
+
+def _refuse_decay(config: OptimizerConfig) -> None:
+    if config.weight_decay:
+        raise ConfigError(f"{config.name} has no weight decay; leave optimizer.weight_decay out.")
 
 
 def needs_closure(optimizer: torch.optim.Optimizer) -> bool:

@@ -10,6 +10,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
+from evolvent._core.checks import check_column
 from evolvent._core.config import Config
 from evolvent._core.errors import ConfigError
 from evolvent.data import Batches, Density, DensityPairs, Material, make_density, normal
@@ -289,7 +290,10 @@ def _check_density(density: Density, points: Tensor, place: str) -> None:
             f"data.{place}: points drawn from a density must be finite and (N, {density.dimension}), got shape "
             f"{tuple(points.shape)}."
         )
-    if density.known and not density.log_density(points).isfinite().all():
+    if not density.known:
+        return
+    logarithms = check_column(density.log_density(points), len(points), f"data.{place}: the log-density")
+    if not logarithms.isfinite().all():
         raise ConfigError(
             f"data.{place}: the density is negative, 0 or infinite at points drawn from it, but must have a logarithm."
         )

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 
-from evolvent._core.state import State, parts
+from evolvent._core.state import State, parts, square
 
 
 def claim(holds: bool, message: str) -> None:
@@ -37,9 +38,13 @@ def distance(u: State, v: State) -> float:
         [p.shape for p in parts(u)] == [p.shape for p in parts(v)],
         f"shapes differ: {[tuple(p.shape) for p in parts(u)]} and {[tuple(p.shape) for p in parts(v)]}.",
     )
-    apart = norm(tuple(a.double() - b.double() for a, b in zip(parts(u), parts(v), strict=True)))
+    apart = norm(tuple(_wide(a) - _wide(b) for a, b in zip(parts(u), parts(v), strict=True)))
     return apart / max(1.0, norm(v))
 
 
+def _wide(p: Tensor) -> Tensor:
+    return p.to(torch.promote_types(p.dtype, torch.float64))
+
+
 def _square(p: Tensor) -> float:
-    return p.detach().double().square().sum().item()
+    return square([p.detach()]).item()
