@@ -99,3 +99,16 @@ def test_empty_batches_pass(dynamics_for, run):
 def test_multistep_with_k_zero_is_euler_bitwise(dynamics_for, state_for, run):
     f, u = dynamics_for(Euler()), state_for(Euler())
     assert torch.equal(run(LinearMultistep(3), f, u, 0.1), run(Euler(), f, u, 0.1))
+
+
+@every_reversible_method
+def test_one_half_of_a_pair_may_be_mapped(method, dynamics_for, run):
+    """``torch.func`` follows one part, and the change of the other has no room for it."""
+    f = dynamics_for(method)
+    first, second = torch.randn(2, 5, 2, 3, dtype=torch.float64)
+    for follow in (lambda a: run(method, f, (a, second[0]), 0.1), lambda a: run(method, f, (second[0], a), 0.1)):
+        found = torch.func.vmap(follow)(first)
+        for k, expected in enumerate(map(follow, first)):
+            torch.testing.assert_close(tuple(p[k] for p in found), expected)
+        slope = torch.func.grad(lambda a, follow=follow: sum(p.sum() for p in follow(a)))(first[0])
+        assert slope.shape == first[0].shape

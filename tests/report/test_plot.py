@@ -70,6 +70,13 @@ def test_networks_of_images_show_norms_through_all_units():
         ev.plot.trajectory(nn.Linear(2, 2), torch.randn(3, 2))
 
 
+@pytest.mark.parametrize("state", [torch.ones(3), torch.ones(3, 2, dtype=torch.complex64)])
+def test_states_that_lie_in_no_plane_show_norms_alone(state):
+    figure = ev.plot.trajectory(ev.Evolution(from_module(lambda u: -u), RK4(), steps=2, step_size=0.1), state)
+    assert titles(figure) == ["size of the features"]
+    assert len(figure.axes[0].lines) == 3
+
+
 def test_spectrum_and_stability(turning):
     u = torch.randn(3, 2)
     figure = ev.plot.spectrum(turning, u, points=2)

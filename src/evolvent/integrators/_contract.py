@@ -6,7 +6,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import ClassVar, Generic, NamedTuple, TypeVar
 
+import torch
 from torch import Tensor
+from torch._C._functorch import is_functorch_wrapped_tensor
 
 from evolvent._core.state import State, parts
 from evolvent.dynamics import Dynamics
@@ -67,9 +69,15 @@ class Coupling(NamedTuple):
     def update(self, part: Tensor, source: Tensor) -> Tensor:
         """The new value of the target ``part``."""
         change = self.g(source)
-        if change.dtype != part.dtype or change.shape != part.shape:  # as under autocast
+        fits = change.dtype == part.dtype and change.shape == part.shape  # not so under autocast
+        if not fits or _is_transformed(part):
             return change + self.sign * part
         return change.add_(part, alpha=self.sign)
+
+
+def _is_transformed(part: Tensor) -> bool:
+    """Whether ``torch.func`` follows it, so that it may hold more than the memory of a tensor beside it, as in vmap."""
+    return not torch.compiler.is_compiling() and is_functorch_wrapped_tensor(part)
 
 
 class ReversibleIntegrator(Integrator[F]):

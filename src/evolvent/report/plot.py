@@ -209,12 +209,12 @@ def _colour(index: int) -> str:
 
 
 def _is_planar(u: State) -> bool:
-    return isinstance(u, Tensor) and u.ndim == 2 and u.shape[1] >= 2
+    return isinstance(u, Tensor) and u.ndim == 2 and u.shape[1] >= 2 and not u.is_complex()
 
 
 def _norms(u: State) -> Tensor:
     """The norm of each sample."""
-    return torch.cat([part.flatten(1) for part in parts(u)], dim=1).norm(dim=1).float().cpu()
+    return torch.cat([part.reshape(len(part), -1) for part in parts(u)], dim=1).norm(dim=1).float().cpu()
 
 
 def _draw_paths(axes: Axes, path: Sequence[Any], name: str) -> None:
